@@ -56,8 +56,7 @@ class ActingGroup:
             outputs, after = self.networks.outputs(values.swapaxes(0, 1).reshape(*shape, features), hidden_before)
             outputs = outputs.reshape(agents, rows, -1)
         if observation.masks is not None and not self.kind.continuous:
-            legal = self.of(observation.masks[self.index], axis=1).swapaxes(0, 1)
-            outputs = mask_logits(outputs, legal)
+            outputs = mask_logits(outputs, self.of(observation.masks[self.index], axis=1).swapaxes(0, 1))
         if self.script:
             outputs = mask_logits(outputs, self._scripted_actions(values, observation.masks))
         return outputs, None if after is None else after.reshape(agents, rows, -1)

@@ -322,8 +322,7 @@ def _encode(request: Request, output: Output, refs: dict[str, Ref], reply: Reply
 
 def _adopt(request: Request, kind: str, body: bytes, blobs: Counted) -> Done:
     key = keys.object_key(request.address.output, kind)
-    header = _require_own(request, key, body)
-    return stored_answer(request, header, codec.reference(key, body), blobs.usage)
+    return stored_answer(request, _require_own(request, key, body), codec.reference(key, body), blobs.usage)
 
 
 def _require_own(request: Request, key: str, body: bytes) -> TaskHeader:

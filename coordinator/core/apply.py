@@ -216,8 +216,7 @@ def _bill_lost(plan: Plan, state: State, slots: Iterable[Slot]) -> State:
 
 def _on_checkpointed(plan: Plan, state: State, event: events.Checkpointed) -> State:
     durable_keys = tuple(sorted({ref.key for ref in state.durable_refs}))
-    going_on = state.with_calls(state.calls.since(state.round))
-    following = replace(going_on, checkpointed=durable_keys, saved=state.round)
+    following = replace(state.with_calls(state.calls.since(state.round)), checkpointed=durable_keys, saved=state.round)
     freed_keys = set(state.checkpointed) - phase_ends.needed_keys(following)
     return replace(following, garbage=tuple(sorted(set(state.garbage) | freed_keys)))
 

@@ -160,8 +160,7 @@ def _with_events(plan: Plan, state: State, meter: Meter, items: list[WorkItem]) 
         return meter
     agents = len(state.team.groups) if state.team else 0
     for gets, count in Counter(item.gets for item in items).items():
-        size = math.ceil(request_bytes(gets, plan.config.actors.rollouts, agents))
-        meter = meter + Meter().add_event(size) * count
+        meter = meter + Meter().add_event(math.ceil(request_bytes(gets, plan.config.actors.rollouts, agents))) * count
     return meter
 
 

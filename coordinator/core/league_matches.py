@@ -90,8 +90,7 @@ def matches(
         side = sides[(round_ * count + rollout) % len(sides)]
         scores = np.array([checkpoint.scores[side.number] for checkpoint in league.checkpoints])
         chances = probabilities(LEAGUE_RULES[config.league.rule], scores)
-        rng = generator(config.seed, "league", round_, rollout)
-        match_of[rollout] = side, int(rng.choice(len(chances), p=chances))
+        match_of[rollout] = side, int(generator(config.seed, "league", round_, rollout).choice(len(chances), p=chances))
     return match_of
 
 

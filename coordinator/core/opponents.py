@@ -35,8 +35,7 @@ def initial_team(config: RunConfig, spec: EnvSpec, policies: FixedOpponents | No
         groups = by_name(spec.agents, sharing.groups or ())
     else:
         groups = mode.initial(classes_by_side(spec), sharing.start)
-    kernels = config.algorithm.engine == "native"
-    team = Team(groups=groups, identity=takes_identity(sharing), kernels=kernels)
+    team = Team(groups=groups, identity=takes_identity(sharing), kernels=config.algorithm.engine == "native")
     return with_opponents(config, spec, policies, team)
 
 

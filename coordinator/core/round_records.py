@@ -89,7 +89,6 @@ class RoundReplies:
 
     @cached_property
     def _counts(self) -> list[list[int]]:
-        """By reply and rollout, its finished episodes."""
         return [_episodes_of_rollouts(reply) for reply in self.samples]
 
     @cached_property

@@ -84,8 +84,7 @@ class Plan:
 
     def limited(self, dollars: float | None, **platform: int) -> "Plan":
         """The plan that costs at most `dollars`, on a platform that differs in these fields."""
-        stop = structs.replace(self.config.stop, dollars=dollars)
-        config = structs.replace(self.config, stop=stop)
+        config = structs.replace(self.config, stop=structs.replace(self.config.stop, dollars=dollars))
         return replace(self, config=config, platform=structs.replace(self.platform, **platform))
 
     def size_of(self, function: str) -> Function:

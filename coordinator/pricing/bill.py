@@ -189,8 +189,7 @@ class Meter(_Charges, frozen=True, kw_only=True):
         each of the `puts` objects that it may have stored and a GET for each of `gets`. `mb_per_vcpu` as in
         `billed_ms`.
         """
-        limit_ms = float(Fraction(str(timeout_s)) * 1000)
-        duration = billed_ms(limit_ms, init_limit_ms, memory_mb, mb_per_vcpu)
+        duration = billed_ms(float(Fraction(str(timeout_s)) * 1000), init_limit_ms, memory_mb, mb_per_vcpu)
         charge = Charge(invocations=1, billed_ms=duration, mb_ms=memory_mb * duration, attempts_lost=1)
         return self.add_charge(function, charge).add_stored(Usage(puts=puts, gets=gets))
 

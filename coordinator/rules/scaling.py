@@ -180,8 +180,7 @@ def budget(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) ->
     """
     share_ = bounds.left / max(1, bounds.rounds) - bounds.overhead
     affordable = max(share_, tradeoff(history, bounds, rng) if history.trace is not None else 0)
-    payable = min(affordable, bounds.left - bounds.overhead, bounds.most)
-    return max(bounds.least, math.floor(payable))
+    return max(bounds.least, math.floor(min(affordable, bounds.left - bounds.overhead, bounds.most)))
 
 
 def adapt(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:

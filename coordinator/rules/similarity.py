@@ -119,8 +119,7 @@ def _jensen_shannon(first: FloatArray, second: FloatArray) -> FloatArray:
     Rows are scaled to sum to 1: float32 tables do so within rounding only, which matters for similar policies.
     """
     p, q = (table / table.sum(axis=-1, keepdims=True) for table in (first, second))
-    divergence = (_relative(p, q) + _relative(q, p)) / 2
-    return np.maximum(divergence, 0.0)
+    return np.maximum((_relative(p, q) + _relative(q, p)) / 2, 0.0)
 
 
 def _relative(p: FloatArray, q: FloatArray) -> FloatArray:

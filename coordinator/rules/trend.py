@@ -90,8 +90,7 @@ def values(history: TrendHistory) -> FloatArray:
     raw = np.array(history.window, dtype=np.float64)
     low, high = np.array(history.low), np.array(history.high)
     varies = high > low
-    shares = np.where(varies, (raw - low) / np.where(varies, high - low, 1.0), 0.5)
-    return np.asarray(shares.mean(axis=1))
+    return np.asarray(np.where(varies, (raw - low) / np.where(varies, high - low, 1.0), 0.5).mean(axis=1))
 
 
 def slope(values: FloatArray) -> float:

@@ -17,8 +17,7 @@ def recorded_rollouts(
     The bytes of a rollout do not depend on other rollouts. The returns are those of the recorded episodes.
     """
     sampling = task.sampling
-    count = sampling.num_envs
-    first = recording.first + rounds_later * len(sampling.rollouts) * count
+    first = recording.first + rounds_later * len(sampling.rollouts) * sampling.num_envs
     tensors: Tensors = {}
     returns: list[float] = []
     by_rollout: list[tuple[float, ...]] = []

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from marless.functions.algorithms.specification import AlgorithmConfig
@@ -79,7 +80,9 @@ def described_for_critic(spec: EnvSpec, entities: Entities | None, width: int) -
     A critic that sees the observations of all agents side by side attends to agents. None for a state.
     """
     if entities is None or entities.size == width:
-        return entities
+        # The output is no action.
+        blocks = (structs.replace(block, first_action=None) for block in entities.blocks) if entities else ()
+        return entities and structs.replace(entities, blocks=tuple(blocks))
     if spec.state_size or len(spec.classes) > 1 or width != spec.classes[0].observation_size * len(spec.agents):
         return None
     return Entities.of(width, EntityBlock("agent", columns_of(len(spec.agents), (0, spec.classes[0].observation_size))))
@@ -95,8 +98,8 @@ def over_entities(config: AlgorithmConfig, network: Network, entities: Entities 
     from marless.functions.nn.entities.attention import attention_over, width_of_tokens, with_rest
 
     inputs, *hidden, outputs = network.sizes
-    sizes = inputs, 2 * width_of_tokens(hidden[0]), *hidden[1:], outputs
-    return replace(network, sizes=sizes, front=attention_over(with_rest(entities, inputs)))
+    front, pooled = attention_over(with_rest(entities, inputs)), 2 * width_of_tokens(hidden[0])
+    return replace(network, sizes=(inputs, pooled, *hidden[1:], outputs + front.surplus(pooled)), front=front)
 
 
 def observation_shape(spec: EnvSpec, agent: int) -> tuple[int, ...]:

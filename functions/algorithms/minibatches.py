@@ -214,8 +214,7 @@ def training_samples(
     numbers = _numbers(learned_from(context, group) if mask is None else mask)
     steps = len(context.batch.ended)
     inputs = np.concatenate([inputs_of(agent) for agent in agents], axis=1)
-    begins = np.tile(starts(context), (1, len(agents)))
-    return _chunks(weights, inputs, begins, numbers, min(length or steps, steps))
+    return _chunks(weights, inputs, np.tile(starts(context), (1, len(agents))), numbers, min(length or steps, steps))
 
 
 def shuffled_minibatches(pieces: Samples, rng: np.random.Generator, epochs: int, count: int) -> Minibatches:

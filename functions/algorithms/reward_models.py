@@ -28,8 +28,7 @@ def sample_grid(steps: int, num_envs: int, numbers: int) -> tuple[Indices, Indic
     """
     most = min(ROWS, NUMBERS // numbers)
     envs = min(num_envs, max(2 * BLOCKS, most // steps))
-    rows = min(steps, max(1, most // envs))
-    return _spread(steps, rows), _spread(num_envs, envs)
+    return _spread(steps, min(steps, max(1, most // envs))), _spread(num_envs, envs)
 
 
 def _spread(count: int, size: int) -> Indices:

@@ -46,8 +46,7 @@ class DialOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 def make(task: EnvTask, num_envs: int) -> "Dial":
     """`num_envs` environments; raises `ValueError` for wrong options or a wrong number of agents."""
-    agents = agents_of(task, _AGENTS, 1, "at least 1 turns its dial")
-    return Dial(agents, options_of(task, DialOptions), num_envs)
+    return Dial(agents_of(task, _AGENTS, 1, "at least 1 turns its dial"), options_of(task, DialOptions), num_envs)
 
 
 class Dial(EpisodicEnvironment):

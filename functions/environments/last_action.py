@@ -62,8 +62,7 @@ def _with_action(kind: AgentClass) -> AgentClass:
     """The class with the last action behind its observations, where it is the agent's own."""
     size, entities = kind.observation_size + kind.actions, kind.entities
     if entities is not None:
-        last = range(kind.observation_size, size)
-        entities = msgspec.structs.replace(entities, own=(*entities.own, *last))
+        entities = msgspec.structs.replace(entities, own=(*entities.own, *range(kind.observation_size, size)))
     return msgspec.structs.replace(kind, observation_size=size, entities=entities)
 
 

@@ -73,5 +73,4 @@ def fade(colour: Colour) -> Colour:
 def grid(rows: int, columns: int, colour: Colour = (0.8, 0.8, 0.8)) -> tuple[Line, ...]:
     """The lines between and around cells of size 1."""
     across = (Line(0, row, columns, row, colour) for row in range(rows + 1))
-    down = (Line(column, 0, column, rows, colour) for column in range(columns + 1))
-    return (*across, *down)
+    return (*across, *(Line(column, 0, column, rows, colour) for column in range(columns + 1)))

@@ -115,8 +115,7 @@ class SeveralTeams:
         masks = tuple(np.ones((*shape, kind.actions), np.bool_) for shape, kind in pairs)
         for team, part in zip(self._teams, parts, strict=True):
             team.write(part, values, masks)
-        alive = self._whole([part.alive for part in parts])
-        return Observation(values, alive, masks if self.spec.masked else None)
+        return Observation(values, self._whole([part.alive for part in parts]), masks if self.spec.masked else None)
 
 
 class _Team:

@@ -14,6 +14,7 @@ _WRONG_AGENTS = "agents are not one or more different names"
 _WRONG_CLASSES = "classes do not hold every agent once, in ascending order, under different names"
 _WRONG_SIZES = "observation sizes, action counts and the horizon are not positive, or the state size is negative"
 _WRONG_KIND = "class '{name}' is not of one kind: one choice, several choices, or numbers"
+_WRONG_NAMES = "the entities of class '{name}': first_action and the entities behind it must end at the {count} actions"
 _WRONG_BRANCHES = "the choices of class '{name}' are not positive, or actions is not their sum"
 _WRONG_BOUNDS = "the bounds of class '{name}' are not finite in float32, not in order, or not one pair per action"
 _WRONG_SIDES = "sides is neither empty nor one of the numbers 0, 1, ... per agent, every one of them used"
@@ -35,14 +36,16 @@ def fault_of(spec: EnvSpec) -> str:
         return _WRONG_SIZES
     if spec.turns and not spec.masked:
         return _TURNS
-    faults = (*map(_fault_of_class, spec.classes), _fault_of_sides(spec))
-    return next(filter(None, faults), "")
+    return next(filter(None, (*map(_fault_of_class, spec.classes), _fault_of_sides(spec))), "")
 
 
 def _fault_of_class(kind: AgentClass) -> str:
     """A class has one choice, several, or continuous actions between finite bounds, and sound entities."""
     if kind.entities is not None and (fault := kind.entities.fault(kind.observation_size)):
         return f"the entities of class '{kind.name}': {fault}"
+    block, is_choice = kind.entities and kind.entities.named_block, not (kind.branches or kind.low)
+    if block and not (is_choice and kind.actions - len(block.columns) == max(block.first_action or 0, 0)):
+        return _WRONG_NAMES.format(name=kind.name, count=kind.actions)
     if kind.branches and (kind.low or kind.high):
         return _WRONG_KIND.format(name=kind.name)
     if kind.branches and (min(kind.branches) < 1 or sum(kind.branches) != kind.actions):

@@ -70,8 +70,7 @@ def play(
     # Counting the first `count` episodes that end would favour short episodes.
     running = np.arange(num_envs) < count
     for t in range(spec.horizon):
-        choice = player.act(observation, _at(noise, t), _at(chance, t))
-        step = environment.step(choice.env_actions)
+        step = environment.step(player.act(observation, _at(noise, t), _at(chance, t)).env_actions)
         episodes.add(step, running)
         running &= ~step.ended
         if not running.any():

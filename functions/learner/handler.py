@@ -52,8 +52,7 @@ def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
         return [Output("tensors", part_sums)], LearnReply()
     share = Share(task.stages, task.groups, range(first, first + learning.updates), task.omissions)
     replay_buffer = _replay_buffer(task, trajectories, blobs)
-    code = algorithms.implementation(algorithms.trained(learning))
-    data = code.join(learning.spec, trajectories, task.rollouts)
+    data = algorithms.implementation(algorithms.trained(learning)).join(learning.spec, trajectories, task.rollouts)
     outcome = update(task, task.address.round, share, data, tensors, replay_buffer, task.progress, task.age)
     policies, learner, round_local = split_by_lifetime(outcome.tensors, algorithms.trained(learning).parts)
     objects: Objects = [Output("policies", policies)] if policies else []

@@ -67,8 +67,7 @@ MOST_SPEED, REACH = np.array([np.inf, 1.0, 1.3]), np.array([0.3, 0.3, 0.15, 0.25
 
 def drawn(name: str, *shape: int) -> Array:
     """Numbers from -1 to 1, in single precision."""
-    count = math.prod(shape)
-    words = np.frombuffer(hashlib.shake_256(name.encode()).digest(4 * count), "<i4")
+    words = np.frombuffer(hashlib.shake_256(name.encode()).digest(4 * math.prod(shape)), "<i4")
     return (words * 2.0**-31).astype(np.float32).reshape(shape)
 
 

@@ -50,7 +50,7 @@ class BatchedNetwork:
 
     def head(self, kind: AgentClass) -> Head:
         """The action head of agents of the class."""
-        return head_of_network(kind, self.layers[-1].width(0), self.log_std, self.clips_actions)
+        return head_of_network(kind, LayeredWeights(self.layers, None).outputs, self.log_std, self.clips_actions)
 
     def start(self, num_envs: int) -> FloatArray | None:
         """The hidden state at the start of episodes: zeros ``[n, E, H]``, or None for feed-forward networks."""

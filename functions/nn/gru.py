@@ -71,8 +71,7 @@ def forward(
 
 def backward_rows(layer: Gru, trace: Unrolled, grad_output: Array, gradient: Gru | None, to_inputs: bool) -> Array:
     """See `Layer`; rows are those of all steps, ``[T * B, ...]``."""
-    grad_hidden = grad_output.reshape(trace.hidden.shape)
-    by_gates = backward(layer, trace, grad_hidden, gradient).inputs
+    by_gates = backward(layer, trace, grad_output.reshape(trace.hidden.shape), gradient).inputs
     rows = by_gates.reshape(-1, by_gates.shape[-1])
     return rows @ layer.x.T if to_inputs else rows
 

@@ -79,6 +79,11 @@ class Layer:
         """
         raise NotImplementedError
 
+    @classmethod
+    def surplus(cls, width: int) -> int:
+        """How many more outputs the last layer has than the network, for the `width` of this layer's outputs."""
+        return 0
+
     def backward(self, cache: Any, grad_output: Array, gradient: Self | None, to_inputs: bool = True) -> Array:
         """Writes d loss / d parameters into `gradient`, if there is one, given d loss / d outputs ``[rows, out]``.
 
@@ -285,19 +290,20 @@ def forward(layers: Sequence[Layer], values: Array, state: Array | None) -> tupl
 
     The state is None if no layer is recurrent. Layers may have the stacked parameters of several networks.
     """
+    finish = None
     for layer in layers:
         if isinstance(layer, Gru):
             assert state is not None
             values = state = layer.step(values, state)
         else:
-            values, _ = layer.forward(values)
-    return values, state
+            values, cache = layer.forward(values)
+            finish = getattr(cache, "with_scores", finish)  # attention to entities that actions name
+    return values if finish is None else finish(values), state
 
 
 def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> Array:
     """A ``[rows, columns]`` matrix with orthonormal rows or columns, whichever are fewer, drawn uniformly (Haar)."""
-    gaussian = rng.standard_normal((max(rows, columns), min(rows, columns)))
-    q, r = np.linalg.qr(gaussian)
+    q, r = np.linalg.qr(rng.standard_normal((max(rows, columns), min(rows, columns))))
     q *= np.sign(np.diag(r))  # without it the distribution would not be uniform
     return q if rows >= columns else q.T
 

@@ -26,10 +26,11 @@ _MARKS = (*(kind.mark for kind in ACTIVATIONS if kind.mark), CLIPPED)
 
 
 class LayeredTrace(NamedTuple):
-    """A forward pass: `outputs` ``[..., out]``, and what each layer's gradient needs."""
+    """A forward pass: `outputs` ``[..., out]``, what each layer's gradient needs, and what the last layer returned."""
 
     outputs: Array
     caches: list[Any]
+    unfinished: Array
 
     @property
     def hidden(self) -> Array:
@@ -85,7 +86,7 @@ class LayeredWeights(NamedTuple):
     @property
     def outputs(self) -> int:
         """The width of the outputs."""
-        return self.layers[-1].width(0)
+        return self.layers[-1].width(0) - sum(layer.surplus(layer.width(0)) for layer in self.layers)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -117,13 +118,13 @@ class LayeredWeights(NamedTuple):
         values = inputs.reshape(-1, inputs.shape[-1]) if self.hidden_size else inputs
         for layer in self.layers:
             if isinstance(layer, Gru):
-                steps = values.reshape(*sequences, values.shape[-1])
-                cache = gru.forward(layer, steps, starts, first, burn_in)
+                cache = gru.forward(layer, values.reshape(*sequences, values.shape[-1]), starts, first, burn_in)
                 values = cache.hidden.reshape(-1, cache.hidden.shape[-1])
             else:
                 values, cache = layer.forward(values)
             caches.append(cache)
-        return LayeredTrace(values.reshape(*sequences, values.shape[-1]), caches)
+        outputs = values if self.front is None else caches[0].with_scores(values)
+        return LayeredTrace(outputs.reshape(*sequences, outputs.shape[-1]), caches, values)
 
     def backward(self, trace: LayeredTrace, grad_output: Array, gradient: "LayeredWeights | None") -> None:
         """Writes d loss / d parameters into `gradient`, given `grad_output` = d loss / d outputs, shaped like them.
@@ -141,12 +142,17 @@ class LayeredWeights(NamedTuple):
         self, trace: LayeredTrace, grad_output: Array, gradient: "LayeredWeights | None", to_inputs: bool
     ) -> Array:
         grad_output = grad_output.reshape(-1, grad_output.shape[-1])
+        by_named = grad_output[:, :0]
+        if self.front is not None:
+            grad_output, by_named = trace.caches[0].slopes(trace.unfinished, grad_output)
         for index in range(len(self.layers) - 1, -1, -1):
             into = None if gradient is None else gradient.layers[index]
             layer, cache, descends = self.layers[index], trace.caches[index], to_inputs or index > 0
             if isinstance(layer, Gru):
                 grad_output = gru.backward_rows(layer, cache, grad_output, cast(Gru | None, into), descends)
             else:
+                if not index and by_named.size:
+                    grad_output = np.concatenate([grad_output, by_named], axis=1)
                 grad_output = layer.backward(cache, grad_output, into, descends)
         return grad_output
 

@@ -52,6 +52,11 @@ class Network:
         return _layout(self).parameters
 
     @property
+    def outputs(self) -> int:
+        """The number of outputs."""
+        return self.sizes[-1] - (0 if self.front is None else self.front.surplus(self.sizes[1]))
+
+    @property
     def hidden_size(self) -> int:
         """The width of the hidden state, 0 for feed-forward networks."""
         return self.sizes[-2] if self.recurrent else 0

@@ -6,14 +6,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from marless.functions.environments.entities.description import Entities
 from marless.functions.nn.entities.attention import EntityAttention
 from marless.functions.nn.entities.forward_pass import HEADS
 from marless.functions.nn.layers import EPSILON, MOST_DEVIATIONS, Gru, Layer, LayerNorm, Linear, Normalise, Relu, Tanh
 
 
 def _linear(values: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    rows = values.reshape(-1, values.shape[-1])
+    rows = values.reshape(-1, values.shape[-1])[:, : len(weight)]
     return torch.addmm(bias, rows, weight).reshape(*values.shape[:-1], len(bias))
 
 
@@ -25,7 +24,8 @@ def _normalise(values: Tensor, mean: Tensor, inverse: Tensor) -> Tensor:
     return ((values - mean) * inverse).clamp(-MOST_DEVIATIONS, MOST_DEVIATIONS)
 
 
-def _entity_attention(entities: Entities, values: Tensor, *parameters: Tensor) -> Tensor:
+def _entity_attention(kind: type[EntityAttention], values: Tensor, *parameters: Tensor) -> Tensor:
+    entities = kind.entities
     own_weight, own_bias, blocks, block_bias, gain, shift, qkv, out, out_bias = parameters
     rows, width = values.reshape(-1, values.shape[-1]), out.shape[-1]
     tokens, present = [(rows[:, list(entities.own)] @ own_weight + own_bias)[:, None]], [torch.ones_like(rows[:, :1])]
@@ -40,10 +40,22 @@ def _entity_attention(entities: Entities, values: Tensor, *parameters: Tensor) -
     query, key, value = (_layer_norm(token, gain, shift) @ qkv).reshape(by_head).permute(2, 0, 3, 1, 4)
     scores = query @ key.transpose(-1, -2) * (width // HEADS) ** -0.5
     shares = torch.softmax(scores.masked_fill(mask[:, None, None, :] == 0, -torch.inf), dim=-1)
-    context = (shares @ value).transpose(1, 2).reshape(token.shape)
-    features = token + context @ out + out_bias
+    features = token + (shares @ value).transpose(1, 2).reshape(token.shape) @ out + out_bias
     mean = (features * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
-    return torch.cat([features[:, 0], mean], dim=-1).reshape(*values.shape[:-1], 2 * width)
+    # The tokens that actions name stand behind the outputs.
+    outputs = torch.cat([features[:, 0], mean, features[:, kind.places()].flatten(1)], dim=-1)
+    return outputs.reshape(*values.shape[:-1], outputs.shape[-1])
+
+
+def with_scores(kind: type[EntityAttention], attended: Tensor, outputs: Tensor) -> Tensor:
+    """See `Attention.with_scores`. The layer of this `kind` returned `attended`, and the last layer `outputs`."""
+    if not (count := len(kind.places())):
+        return outputs
+    width = attended.shape[-1] // (2 + count)
+    tokens = attended[..., 2 * width :].reshape(*attended.shape[:-1], count, width)
+    moves, bias, query = torch.split(outputs, [outputs.shape[-1] - 1 - width, 1, width], dim=-1)
+    scores = (tokens @ query[..., None])[..., 0] * width**-0.5
+    return torch.cat([moves, scores + bias], dim=-1)
 
 
 # By kind: the outputs ``[..., out]`` of inputs ``[..., in]`` and the layer's parameters. Weights are ``[in, out]``, the
@@ -59,7 +71,7 @@ LAYERS: dict[type[Layer], Callable[..., Tensor]] = {
 
 def layer_of(kind: type[Layer]) -> Callable[..., Tensor]:
     """Return the function for this kind of layer, see `LAYERS`."""
-    return partial(_entity_attention, kind.entities) if issubclass(kind, EntityAttention) else LAYERS[kind]
+    return partial(_entity_attention, kind) if issubclass(kind, EntityAttention) else LAYERS[kind]
 
 
 def gru_step(values: Tensor, before: Tensor, x: Tensor, h: Tensor, bx: Tensor, bh: Tensor) -> Tensor:
@@ -79,14 +91,16 @@ def forward(
     With a recurrent layer inputs are sequences ``[T, B, in]``; the second result is its hidden states before and after
     every step ``[T, B, H]``. `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `gru.forward`.
     """
-    states = None
+    states, finish = None, None
     for kind, parameters in layers:
         if kind is Gru:
             states = _unroll(values, parameters, starts, first, burn_in)
             values = states[1]
         else:
             values = layer_of(kind)(values, *parameters)
-    return values, states
+            if issubclass(kind, EntityAttention):
+                finish = partial(with_scores, kind, values)
+    return values if finish is None else finish(values), states
 
 
 def _unroll(

@@ -76,5 +76,4 @@ def wake(client: Any, coordinator: str, tenant: str, run: str) -> None:
 
     `client` is a Lambda client. Waking twice does no harm, so the SDK may repeat the call. Raises `ClientError`.
     """
-    event = to_json({"tenant": tenant, "run": run})
-    client.invoke(FunctionName=coordinator, InvocationType="Event", Payload=event)
+    client.invoke(FunctionName=coordinator, InvocationType="Event", Payload=to_json({"tenant": tenant, "run": run}))

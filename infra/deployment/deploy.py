@@ -104,8 +104,7 @@ def filled_in(
 
 
 def _place(cloud: Cloud) -> tuple[str, str]:
-    account = cloud.client("sts").get_caller_identity()["Account"]
-    return account, cloud.client("cloudformation").meta.region_name
+    return cloud.client("sts").get_caller_identity()["Account"], cloud.client("cloudformation").meta.region_name
 
 
 def _request(

@@ -125,5 +125,4 @@ def _set(resource: Resource) -> dict[str, object]:
 
 
 def _quoted(value: object) -> str:
-    """The value's JSON as a text in YAML, of which JSON is a part."""
     return to_json_text(to_json_text(value))

@@ -121,8 +121,7 @@ class _ChangeSet(NamedTuple):
 
 
 def _change(entry: Mapping[str, str]) -> Change:
-    replacement = entry.get("Replacement", "")
-    return Change(entry["Action"], entry["LogicalResourceId"], entry["ResourceType"], replacement)
+    return Change(entry["Action"], entry["LogicalResourceId"], entry["ResourceType"], entry.get("Replacement", ""))
 
 
 class Stacks:

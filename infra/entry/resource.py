@@ -36,8 +36,7 @@ class ResourceFunction:
         request = ACTION_EVENTS.decode(to_json(event))
         self._log.set_correlation_id(request.call.asked_by)
         resource = self._own.resource
-        cores = max(1, resource.memory_mb // _MB_PER_VCPU)
-        attempt = CallAttempt(self._own.name, resource, request.call, cores)
+        attempt = CallAttempt(self._own.name, resource, request.call, max(1, resource.memory_mb // _MB_PER_VCPU))
         # Without a key no object is touched.
         blobs = ClaimedStorage(self._cloud, self._settings.bucket, self._settings.objects(request.run or "none"))
         try:

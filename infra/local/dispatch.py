@@ -273,8 +273,7 @@ class _Pool:
 
     def _loading_s(self, task: QueuedTask) -> float:
         """What it takes the free worker that holds most of it to load the rest."""
-        held_bytes = self._held_by_free(task)
-        return self._load_s_per_byte * (sum(task.reads.values()) - held_bytes)
+        return self._load_s_per_byte * (sum(task.reads.values()) - self._held_by_free(task))
 
     def waits_for_data(self, task: QueuedTask) -> bool:
         """Whether a busy worker serves the task sooner than a free one would have loaded what the busy one holds."""

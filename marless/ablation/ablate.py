@@ -229,8 +229,7 @@ def _open(folder: Path) -> None:
 
 
 def _registration(ablation: Ablation) -> str:
-    content = {"declaration": _declaration(ablation), "seeds": ablation.seeds, "random": ablation.random}
-    return registration_of(content)
+    return registration_of({"declaration": _declaration(ablation), "seeds": ablation.seeds, "random": ablation.random})
 
 
 def _declaration(ablation: Ablation) -> Declaration:
@@ -243,8 +242,7 @@ def _declaration(ablation: Ablation) -> Declaration:
 
 def _declare(ablation: Ablation) -> Declaration:
     """Merges the folder's declaration with this one and writes it and the base configuration."""
-    earlier = declaration.read(ablation.folder)
-    declaration_of_both = declaration.merge(ablation.folder, earlier, _declaration(ablation))
+    declaration_of_both = declaration.merge(ablation.folder, declaration.read(ablation.folder), _declaration(ablation))
     declaration.write(ablation.folder, declaration_of_both)
     RunFolder(ablation.folder).write(BASE, toml_dump.document(ablation.base).encode(), durable=True)
     return declaration_of_both

@@ -115,7 +115,6 @@ class AblationCampaign(CellCampaign):
 
     def _read(self, cell: Cell) -> None:
         try:
-            folder = cell.folder(self.ablation.folder)
-            self.results[cell.arm.name][cell.seed] = read(folder, cell.arm.name, cell.seed)
+            self.results[cell.arm.name][cell.seed] = read(cell.folder(self.ablation.folder), cell.arm.name, cell.seed)
         except UnreadableFile as fault:
             self.failures[cell] = str(fault)

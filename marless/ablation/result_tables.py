@@ -20,8 +20,7 @@ _NOT_IN_CSV = ("curve", "history", "plays")
 
 def sections(table: PairedComparison) -> list[Section]:
     """The tables, the most important first."""
-    final = [item.returns["final"].value for item in table.comparisons]
-    digits = digits_of(final)
+    digits = digits_of([item.returns["final"].value for item in table.comparisons])
     parts = [_main(table, digits), _equal_cost(table, digits), _rules(table), _bill(table)]
     parts += [_controls(table, digits)] if table.controls else []
     parts += [_headlines(table, digits)] if table.headlines else []

@@ -179,7 +179,6 @@ def _cost(runs: Runs, failed: int, final: float, target: float, roles: Sequence[
 
 
 def _fifths(run: FinishedRun) -> tuple[float, float]:
-    """Mean rollouts in the first and the last fifth of the rounds."""
     rollouts = [line.rollouts for line in run.history]
     part = max(1, len(rollouts) // 5)
     return float(np.mean(rollouts[:part])), float(np.mean(rollouts[-part:]))

@@ -67,8 +67,7 @@ class InlineInvoker:
             answer = handle(attempt.body(), self._blobs)
         if reason := self._refusal(FOREIGN_FILES.news(self._reader), ""):
             self._blobs.delete(self._blobs.list(attempt.output))
-            failed = Failed(id=attempt.id, attempt=attempt.number, kind="request", message=reason, again=False)
-            answer = to_json(failed)
+            answer = to_json(Failed(id=attempt.id, attempt=attempt.number, kind="request", message=reason, again=False))
         return Report(
             id=attempt.id,
             attempt=attempt.number,

@@ -18,8 +18,7 @@ def completers(command: str) -> Mapping[str, Callable[..., Any]]:
     """What completes an argument, by the name of the argument."""
 
     def settings(prefix: str, parsed_args: Namespace, **_: Any) -> dict[str, str]:
-        typed = getattr(parsed_args, "settings", None) or []
-        candidates = setting_candidates(prefix, typed)
+        candidates = setting_candidates(prefix, getattr(parsed_args, "settings", None) or [])
         if command == "resume":
             return {text: meaning for text, meaning in candidates.items() if text.startswith(_LIMITS)}
         return candidates | _files(prefix)

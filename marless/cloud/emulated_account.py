@@ -148,8 +148,7 @@ def _deploy(cloud: Cloud, tenant: str) -> None:
     code = provenance.code_sha256()
     if deployment is not None and deployment.code == code:
         return
-    line = f"{'updating' if deployment else 'deploying'} stack {stack_name(tenant)} in the emulated account"
-    _LOGGER.info(line)
+    _LOGGER.info(f"{'updating' if deployment else 'deploying'} stack {stack_name(tenant)} in the emulated account")
     try:
         deploy(cloud, tenant, merged_parameters(cloud, tenant, {"Code": code}))
     except DeploymentFault as fault:

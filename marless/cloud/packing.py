@@ -59,8 +59,7 @@ def learner_image(context: Path, plug_ins: Sequence[str], torch: TorchUsers) -> 
     parts = ["\n".join(torch.versions).encode()]
     for file in sorted(path for path in context.rglob("*") if path.is_file()):
         parts += [file.relative_to(context).as_posix().encode(), *_contents(file)]
-    digests = b"".join(hashlib.sha256(part).digest() for part in parts)
-    return Image(context, hashlib.sha256(digests).hexdigest()[:24])
+    return Image(context, hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:24])
 
 
 def _contents(file: Path) -> Iterator[bytes]:

@@ -32,5 +32,4 @@ def merged_parameters(
     # A newer template may have dropped one.
     before = {key: value for key, value in stack.parameters.items() if key in usual} if stack else {}
     after = {key: value for key, value in {**usual, **before}.items() if key not in _OURS} | dict(user_parameters)
-    all_resources = resource_options.merged(of_parameter(after[PARAMETER]), resources or {})
-    return after | {PARAMETER: to_parameter(all_resources)}
+    return after | {PARAMETER: to_parameter(resource_options.merged(of_parameter(after[PARAMETER]), resources or {}))}

@@ -98,8 +98,7 @@ def forecast(
     clock, journal = ledger.clock, Lines()
     records: list[AttemptRecord] = []
     functions = _functions(plan, recording, times, clock, faults, seed)
-    ports = Ports(NoObjects(), ledger, functions, journal, attempts=records.extend)
-    driver = Driver(plan, ports, lambda: clock.now)
+    driver = Driver(plan, Ports(NoObjects(), ledger, functions, journal, attempts=records.extend), lambda: clock.now)
     clock.leave()
     driver.begin()
     # Reading the driver's state at each step would apply every report alone.

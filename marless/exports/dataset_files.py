@@ -101,8 +101,7 @@ def _parquet_sampled(episodes: Sequence[SampledEpisode]) -> _Files:
 
 def _final_table(episodes: Sequence[Episode]) -> bytes:
     ends = {"episode": np.arange(len(episodes)), "length": np.array([one.length for one in episodes])}
-    final = {name: np.stack([one.final[name] for one in episodes]) for name in episodes[0].final}
-    return _table(ends | final)
+    return _table(ends | {name: np.stack([one.final[name] for one in episodes]) for name in episodes[0].final})
 
 
 def _table(columns: Arrays) -> bytes:

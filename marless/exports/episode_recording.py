@@ -100,8 +100,7 @@ class _Recorder:
         ended_by_limit = step.truncated[:, None] & observation.alive & ~step.terminated
         for agent, name in enumerate(self._spec.agents):
             index = self._spec.class_of[agent]
-            kind = self._spec.classes[index]
-            action = actions[index][:, kind.agents.index(agent)]
+            action = actions[index][:, self._spec.classes[index].agents.index(agent)]
             arrays[f"{name}/actions"] = self._codecs[agent].action.decode(action)
             arrays[f"{name}/rewards"] = step.rewards[:, agent].astype(np.float32)
             arrays[f"{name}/terminations"] = step.terminated[:, agent]

@@ -12,8 +12,11 @@ from marless.functions.nn.layers import EPSILON
 _NONE = -1e30  # the score of an absent entity: its share is 0
 
 
-def entity_attention(nodes: Nodes, value: str, layer: EntityAttention) -> str:
-    """Add the nodes of the layer and return its outputs ``[rows, 2 w]`` for the inputs `value` ``[rows, in]``."""
+def entity_attention(nodes: Nodes, value: str, layer: EntityAttention) -> tuple[str, str]:
+    """Add the nodes of the layer for the inputs `value` ``[rows, in]``.
+
+    Return its outputs ``[rows, 2 w]``, and the results of all tokens ``[rows, N, w]``.
+    """
     tokens, present = _tokens(nodes, value, layer)
     gain, shift = nodes.constant(layer.gain), nodes.constant(layer.shift)
     normed = nodes.add("LayerNormalization", tokens, gain, shift, axis=-1, epsilon=EPSILON)
@@ -23,18 +26,32 @@ def entity_attention(nodes: Nodes, value: str, layer: EntityAttention) -> str:
     weights = nodes.add("Unsqueeze", present, nodes.integers(2))
     total = nodes.add("ReduceSum", nodes.add("Mul", features, weights), nodes.integers(1), keepdims=0)
     count = nodes.add("ReduceSum", present, nodes.integers(1), keepdims=1)
-    return nodes.add("Concat", own_features, nodes.add("Div", total, count), axis=-1)
+    return nodes.add("Concat", own_features, nodes.add("Div", total, count), axis=-1), features
+
+
+def with_scores(nodes: Nodes, value: str, features: str, layer: EntityAttention) -> str:
+    """Add the scores of the tokens that actions name, see `Attention.with_scores`."""
+    if not (places := layer.places()):
+        return value
+    width, end = len(layer.out), nodes.integers(np.iinfo(np.int64).max)
+
+    def part(start: int, stop: str) -> str:
+        return nodes.add("Slice", value, nodes.integers(start), stop, nodes.integers(1))
+
+    moves, bias = part(0, nodes.integers(-width - 1)), part(-width - 1, nodes.integers(-width))
+    query = nodes.add("Mul", nodes.add("Unsqueeze", part(-width, end), nodes.integers(2)), nodes.numbers(width**-0.5))
+    tokens = nodes.add("Gather", features, nodes.constant(np.array(places, np.int64)), axis=1)
+    scores = nodes.add("Squeeze", nodes.add("MatMul", tokens, query), nodes.integers(2))
+    return nodes.add("Concat", moves, nodes.add("Add", scores, bias), axis=-1)
 
 
 def _tokens(nodes: Nodes, value: str, layer: EntityAttention) -> tuple[str, str]:
     """Return the tokens ``[rows, N, w]``, and 1 for each present token ``[rows, N]``."""
-    agent = EntityBlock("own", (layer.entities.own,))
-    parts = zip((agent, *layer.entities.blocks), layer.embeddings, strict=True)
+    parts = zip((EntityBlock("own", (layer.entities.own,)), *layer.entities.blocks), layer.embeddings, strict=True)
     tokens, present = [], []
     for block, (weight, bias) in parts:
         features = nodes.add("Gather", value, nodes.constant(np.array(block.columns, np.int64)), axis=1)
-        product = nodes.add("MatMul", features, nodes.constant(weight))
-        tokens.append(nodes.add("Add", product, nodes.constant(bias)))
+        tokens.append(nodes.add("Add", nodes.add("MatMul", features, nodes.constant(weight)), nodes.constant(bias)))
         compared = features if block.absent else tokens[-1]
         equal = nodes.add("Equal", compared, nodes.numbers(*(block.absent or (np.nan,))))
         absent = nodes.add("ReduceMin", nodes.add("Cast", equal, to=TensorProto.FLOAT), nodes.integers(-1), keepdims=0)

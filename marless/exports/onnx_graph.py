@@ -6,6 +6,7 @@ format, and `next_hidden` and `next_last_action`.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from marless.exports.agent_policy import (
     FactoryNetwork,
     NumberActions,
 )
-from marless.exports.onnx_attention import entity_attention
+from marless.exports.onnx_attention import entity_attention, with_scores
 from marless.exports.onnx_nodes import Nodes
 from marless.exports.onnx_order import sorted_entities
 from marless.functions.nn.entities.attention import EntityAttention
@@ -39,14 +40,16 @@ def onnx_model(policy: AgentPolicy) -> bytes:
         value = sorted_entities(nodes, policy.order, policy.observation_size)
     if policy.last_action:
         value = nodes.add("Concat", value, _expand_to_batch(nodes, LAST_ACTION), axis=-1)
+    finish = None
     for layer in policy.layers:
         if isinstance(layer, FactoryNetwork):
             value = _factory(nodes, layer, value)
         elif isinstance(layer, EntityAttention):
-            value = entity_attention(nodes, value, layer)
+            value, features = entity_attention(nodes, value, layer)
+            finish = partial(with_scores, nodes, features=features, layer=layer)
         else:
             value = LAYERS[type(layer)](nodes, value, *map(nodes.constant, layer.arrays))
-    _HEADS[type(policy.actions)](nodes, policy, value)
+    _HEADS[type(policy.actions)](nodes, policy, value if finish is None else finish(value))
     return _model(nodes, policy)
 
 
@@ -113,8 +116,7 @@ def _gru(nodes: Nodes, value: str, x: str, h: str, bx: str, bh: str) -> str:
     update = nodes.add("Sigmoid", nodes.add("Add", input_z, state_z))
     new = nodes.add("Tanh", nodes.add("Add", input_n, nodes.add("Mul", reset, state_n)))
     # (1 - z) n + z h
-    change = nodes.add("Mul", update, nodes.add("Sub", HIDDEN, new))
-    after = nodes.add("Add", new, change)
+    after = nodes.add("Add", new, nodes.add("Mul", update, nodes.add("Sub", HIDDEN, new)))
     nodes.name_output(after, f"{NEXT}{HIDDEN}")
     return after
 
@@ -180,8 +182,7 @@ def _numbers(nodes: Nodes, policy: AgentPolicy, value: str) -> None:
     low, high = (nodes.numbers(*bound) for bound in (actions.low, actions.high))
     share = nodes.add("Mul", nodes.add("Add", unit_action, nodes.numbers(1)), nodes.numbers(0.5))
     below = nodes.add("Mul", nodes.add("Sub", nodes.numbers(1), share), low)
-    env_action = nodes.add("Add", below, nodes.add("Mul", share, high))
-    action = nodes.add("Min", nodes.add("Max", env_action, low), high)
+    action = nodes.add("Min", nodes.add("Max", nodes.add("Add", below, nodes.add("Mul", share, high)), low), high)
     nodes.name_output(_reshape_action(nodes, action, actions.shape), "action")
     if policy.last_action:
         next_last_action = nodes.add("Mul", unit_action, nodes.numbers(*actions.last_scale))

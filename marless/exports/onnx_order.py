@@ -31,8 +31,7 @@ def _keys(nodes: Nodes, one: SortedBlock, origin: Array) -> str:
     keys = _length(nodes, relative, one.block.position.shape[1])
     if one.teammates:
         distances = [_distances(nodes, position, other) for other in one.teammates]
-        together = nodes.add("Concat", *distances, axis=-1)
-        nearest = nodes.add("ReduceMin", together, nodes.integers(-1), keepdims=0)
+        nearest = nodes.add("ReduceMin", nodes.add("Concat", *distances, axis=-1), nodes.integers(-1), keepdims=0)
         finite = nodes.add("Where", nodes.add("IsInf", nearest), nodes.numbers(0), nearest)
         keys = nodes.add("Sub", keys, finite)
     return _infinite_if_absent(nodes, keys, one.block, axis=None) if one.block.absent.size else keys

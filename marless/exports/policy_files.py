@@ -56,8 +56,7 @@ def policy_files(team: TeamPolicy, format_: str, origin: dict[str, Any]) -> _Fil
     }
     player = (_PLAYERS / f"play_{format_}.py").read_bytes()
     codec = {f"{SPACES}/{name}.py": Path(spaces.__file__).with_name(f"{name}.py").read_bytes() for name in _CODEC_FILES}
-    readme = _readme(file_format).encode()
-    return {**files, DOCUMENT: to_json_file(document), PLAYER: player, README: readme, **codec}
+    return {**files, DOCUMENT: to_json_file(document), PLAYER: player, README: _readme(file_format).encode(), **codec}
 
 
 def _entry(policy: AgentPolicy) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from marless.exports.agent_policy import (
 )
 from marless.exports.torch_order import SortedEntities
 from marless.functions.errors import BadRequest
+from marless.functions.nn.entities.attention import EntityAttention
 from marless.functions.nn.layers import Gru, Layer
 from marless.functions.nn.losses import ILLEGAL
-from marless.functions.nn.torch_layers import gru_step, layer_of
+from marless.functions.nn.torch_layers import gru_step, layer_of, with_scores
 from marless.functions.nn.torch_modules import build
 
 
@@ -32,7 +34,8 @@ class _Layer(nn.Module):
     def __init__(self, layer: Layer) -> None:
         super().__init__()
         self.recurrent = isinstance(layer, Gru)
-        self._compute = gru_step if self.recurrent else layer_of(type(layer))
+        self.kind = type(layer)
+        self._compute = gru_step if self.recurrent else layer_of(self.kind)
         self.constants = nn.ParameterList(map(_constant, layer.arrays))
 
     def forward(self, *values: Tensor) -> Tensor:
@@ -43,16 +46,14 @@ class _Factory(nn.Module):
     def __init__(self, layer: FactoryNetwork) -> None:
         super().__init__()
         self.network, self.observation = build(layer.shape), layer.observation
-        state = {name: torch.from_numpy(array.copy()) for name, array in layer.parameters.items()}
-        self.network.load_state_dict(state)
+        self.network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in layer.parameters.items()})
         self.one_hot = _constant(layer.one_hot)
 
     def forward(self, values: Tensor) -> Tensor:
         width = torch.Size(self.observation).numel()
         # Not len(values), which would fix the number of rows.
         rest = torch.cat([values[:, width:], self.one_hot.expand(values.shape[0], -1)], dim=1)
-        observations = values[:, :width].reshape(-1, *self.observation)
-        return self.network(observations, rest)  # type: ignore[no-any-return]
+        return self.network(values[:, :width].reshape(-1, *self.observation), rest)  # type: ignore[no-any-return]
 
 
 class _Policy(nn.Module):
@@ -73,11 +74,15 @@ class _Policy(nn.Module):
             values = self.order(values)
         if self.last_action:
             values = torch.cat([values, inputs[LAST_ACTION]], dim=1)
+        finish = None
         for layer in self.layers:
             if isinstance(layer, _Layer) and layer.recurrent:
                 values = after[f"{NEXT}{HIDDEN}"] = layer(values, inputs[HIDDEN])
             else:
                 values = layer(values)
+                if isinstance(layer, _Layer) and issubclass(layer.kind, EntityAttention):
+                    finish = partial(with_scores, layer.kind, values)
+        values = values if finish is None else finish(values)
         outputs, action, last_action = _HEADS[type(self.actions)](self.actions, values, inputs)
         if self.last_action:
             after[f"{NEXT}{LAST_ACTION}"] = last_action

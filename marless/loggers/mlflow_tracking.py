@@ -32,8 +32,7 @@ class _TrackedRun:
         # It sets its own level when it is imported, and says how it makes its tables.
         logging.getLogger("mlflow").setLevel(logging.WARNING)
         self._mlflow, self._client, self._created = mlflow, mlflow.MlflowClient(), run.created
-        experiment = self._experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME", "marless"))
-        self._id, stored_run = self._find(experiment, run)
+        self._id, stored_run = self._find(self._experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME", "marless")), run)
         self._names, self._keys = Names(_valid_name), Names(_valid_name)
         # The step up to which every metric is there.
         self._done = {

@@ -88,8 +88,7 @@ def hidden(text: str, values: Mapping[str, Any]) -> str:
     """`text` with the values of keys that are secrets by their name replaced by the key."""
     for key, value in values.items():
         if is_secret(key) and isinstance(value, str) and value:
-            toml_text = toml_value(value)[1:-1]
-            text = text.replace(toml_text, f"<{key}>")
+            text = text.replace(toml_value(value)[1:-1], f"<{key}>")
     return text
 
 

@@ -106,8 +106,7 @@ def _draw_functions(canvas: _Canvas, laid_out: Sequence[Bar]) -> None:
         if record.init_ms:
             start_up = f"start-up of the {record.function}, {_ms(record.init_ms / 1000)}"
             canvas.rectangle(bar.lane, bar.start, bar.ready, _COLOURS["start-up"], start_up)
-        colour = _COLOURS.get(record.kind.split(":")[0], _OTHER)
-        canvas.rectangle(bar.lane, bar.ready, record.ended_at, colour, text)
+        canvas.rectangle(bar.lane, bar.ready, record.ended_at, _COLOURS.get(record.kind.split(":")[0], _OTHER), text)
         for begin, end in waiting_spans(record):
             waited = f"waited {_ms(end - begin)} for answers"
             canvas.rectangle(bar.lane, begin, end, _COLOURS["waiting"], waited, share=0.6)

@@ -263,8 +263,7 @@ class _Actor:
         if rng is None:
             actions = self._head.greedy(outputs)
         else:
-            noise = self._head.noise(outputs.shape[:2], rng)
-            actions, _ = self._head.draw(outputs, self.networks.log_std, noise)
+            actions, _ = self._head.draw(outputs, self.networks.log_std, self._head.noise(outputs.shape[:2], rng))
         env_actions = self._head.to_environment(actions)[0]
         if self._follows:
             self.last_action = numbers_of(self._kind, env_actions)

@@ -129,8 +129,7 @@ def _record_changes(
 def _record_limits(folder: RunFolder, identity: Identity, config: RunConfig) -> Identity:
     """Writes the new limits; the plan knows the new file before it is there, so that a kill in between does no harm."""
     text = toml_dump.document(config).encode()
-    configs = tuple(dict.fromkeys((*identity.configs, sha256(text))))
-    identity = msgspec.structs.replace(identity, configs=configs)
+    identity = msgspec.structs.replace(identity, configs=tuple(dict.fromkeys((*identity.configs, sha256(text)))))
     folder.identify(identity)
     captured_source.store(folder.path, captured_source.modules_of(msgspec.to_builtins(config)))
     folder.write(CONFIG, text, durable=True)

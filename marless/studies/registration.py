@@ -21,8 +21,7 @@ _SHOWN = 12
 
 def registration_of(content: Mapping[str, Any]) -> str:
     """Return the SHA-256 of parsed content: comments and the order of keys change nothing."""
-    text = json.dumps(msgspec.to_builtins(content), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(json.dumps(msgspec.to_builtins(content), sort_keys=True).encode()).hexdigest()
 
 
 def remark(runs: Mapping[str, int], now: str) -> str:

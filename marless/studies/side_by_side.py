@@ -155,7 +155,6 @@ class SideBySide:
             self._view.show_run(self._campaign, other)
 
     def _share(self) -> None:
-        """Divides each owner's weight among the owner's runs at work."""
         runs = Counter(work.run.owner for work in self._at_work.values())
         for work in self._at_work.values():
             owner = work.run.owner

@@ -191,8 +191,7 @@ class _Watcher:
     def compare_entities(self) -> None:
         """Enter the first two entities with unlike numbers. A few episodes differ by chance and show nothing."""
         if len(self._trial.lengths) >= _COMPARED_EPISODES:
-            differences = (entities.difference() for entities in chain(*self._ranges))
-            self._trial.apart = next(filter(None, differences), "")
+            self._trial.apart = next(filter(None, (entities.difference() for entities in chain(*self._ranges))), "")
 
     def _look_at_observation(self, observation: Observation, alive: BoolArray) -> None:
         for c, kind in enumerate(self._spec.classes):

@@ -29,8 +29,7 @@ class JsonView(View):
             if options := plan.config.evaluation.options:
                 evaluation |= {"options": redact_settings(options)}
             _say("evaluation", round=line.evaluation.round, env_steps=line.evaluation.env_steps, **evaluation)
-        fields = msgspec.to_builtins(msgspec.structs.replace(line, evaluation=None))
-        _say("round", **fields)
+        _say("round", **msgspec.to_builtins(msgspec.structs.replace(line, evaluation=None)))
 
     def remark(self, text: str) -> None:
         _say("remark", text=text)

@@ -58,8 +58,7 @@ def placement_changed(plan: Plan, state: State) -> bool:
     """
     if PLACEMENTS[plan.config.placement.rule].planned:
         return False
-    user_placement = configured_placement(plan, state)
-    return replace(state.placement, packs=()) != replace(user_placement, packs=())
+    return replace(state.placement, packs=()) != replace(configured_placement(plan, state), packs=())
 
 
 def configured_placement(plan: Plan, state: State) -> RoundPlacement:

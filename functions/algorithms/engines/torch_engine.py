@@ -104,8 +104,7 @@ class TorchLossGradient:
         return loss
 
     def _on_device(self, part: Minibatch) -> TorchMinibatch:
-        inputs = self.weights.tensors(part.inputs, part.starts, part.first)
-        return TorchMinibatch(part.places, inputs)
+        return TorchMinibatch(part.places, self.weights.tensors(part.inputs, part.starts, part.first))
 
     def _write(self, loss: Loss, places: Places, trace: TorchTrace, goes_on: bool = False) -> None:
         self.write_along(trace, places.scatter(loss.grad_output), goes_on)

@@ -60,8 +60,7 @@ class RecordedActions(NamedTuple):
         """The loss of the rows with the indices `rows`."""
         if self.continuous:
             return squared_error(outputs, self.actions[rows])
-        legal = None if self.legal is None else self.legal[rows]
-        return cross_entropy(self.head, outputs, self.actions[rows], legal)
+        return cross_entropy(self.head, outputs, self.actions[rows], None if self.legal is None else self.legal[rows])
 
 
 def cross_entropy(head: Any, outputs: Array, actions: Array, legal: NDArray[np.bool_] | None) -> ImitationLoss:

@@ -118,8 +118,7 @@ def _policy_sums(context: Context[PpoConfig], group: int, advantage: Array) -> d
 
 def _terms(data: ClippedPolicyLoss, outputs: Array, log_std: Array | None, rows: RowIndices) -> Iterator[Term]:
     """Σ A log π for the centred advantages A, Σ log π and, where it counts, Σ H."""
-    legal = None if data.legal is None else data.legal[rows]
-    outputs = mask_logits(outputs, legal)
+    outputs = mask_logits(outputs, None if data.legal is None else data.legal[rows])
     by_outputs, by_log_std = data.head.log_probability_gradient(outputs, log_std, data.actions[rows])
     advantage = data.advantage[rows, np.newaxis]
     yield Term(advantage * by_outputs, None if by_log_std is None else np.add.reduce(advantage * by_log_std, axis=0))

@@ -33,8 +33,7 @@ def policy(context: Context[HappoConfig], group: int) -> StageResult:
     factor, loss = _factor(context, group), policy_loss(context, group)
     weights = pool_rows(context, group, lambda agent: factor)
     result = train_policy(context, group, replace(loss, advantage=loss.advantage * weights))
-    new = weights_of(replace(context, tensors=result.tensors), f"policy/{group_name(group)}")
-    ratio = _ratio(context, group, new)
+    ratio = _ratio(context, group, weights_of(replace(context, tensors=result.tensors), f"policy/{group_name(group)}"))
     return result._replace(tensors={**result.tensors, f"ratio/{group_name(group)}": ratio})
 
 

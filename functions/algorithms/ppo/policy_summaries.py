@@ -144,8 +144,7 @@ def _hessian(
         return policy_derivatives(logits, data.actions[rows], data.advantage[rows], before.config.ent_coef, legal)
 
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
-    inputs = pool_rows(before, group, lambda agent: observations(before, agent))
-    return Hessian(network, flat, inputs[rows], loss)
+    return Hessian(network, flat, pool_rows(before, group, lambda agent: observations(before, agent))[rows], loss)
 
 
 def _differences(

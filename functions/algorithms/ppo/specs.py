@@ -167,8 +167,7 @@ def actor_and_critic(
     width = config.critic_view(view).width
     acting = (kind.observation_size + identity, *config.hidden, kind.actions)
     valuing = (width(spec, agent) + identity, *config.hidden, 1)
-    clips_actions = kind.continuous and config.clipped
-    actor = Network(acting, config.recurrent, kind.continuous, clipped=clips_actions, norm=norm)
+    actor = Network(acting, config.recurrent, kind.continuous, clipped=kind.continuous and config.clipped, norm=norm)
     critic, entities = Network(valuing, config.recurrent, norm=norm), agent_inputs.described(config, kind)
     critic_entities = agent_inputs.described_for_critic(spec, entities, width(spec, agent))
     return agent_inputs.over_entities(config, actor, entities), agent_inputs.over_entities(

@@ -37,8 +37,7 @@ def policy(context: Context[IqlConfig], group: int) -> StageResult:
     loss = td_loss(
         q_taken, targets.astype(q_taken.dtype), config.huber_delta, draw.importance(q_taken), signal.loss_mask
     )
-    steps = int(signal.loss_mask.sum())
-    tensors, step_metrics = train_step(minibatch, group, utilities, loss.grad_output, steps)
+    tensors, step_metrics = train_step(minibatch, group, utilities, loss.grad_output, int(signal.loss_mask.sum()))
     if due(context):
         rows = {"td_loss": loss.rows[signal.loss_mask], "value": scale * q_taken[signal.loss_mask]}
         metrics |= step_metrics | ByAgent.of(agents, signal.loss_mask).means(rows)

@@ -103,8 +103,7 @@ class MixedValue(Generic[C]):
         minibatch, signal, rewards = mixing.context, mixing.signal, mixing.rewards
         batch, alive = minibatch.batch, minibatch.batch.alive[side]
         future = self._future(minibatch, name, mixing.utilities, side) + rewards.offset
-        multi_step = multi_step_returns(rewards.rewards, signal.terminal, batch.ended, config)
-        targets = multi_step.targets(future)
+        targets = multi_step_returns(rewards.rewards, signal.terminal, batch.ended, config).targets(future)
         mixer, flat = self.load(minibatch, f"mixer/{name}")
         joint, trace = mixer.forward(flat, *self._inputs(minibatch, side, mixing.utilities))
         joint = joint.reshape(targets.shape) + rewards.offset

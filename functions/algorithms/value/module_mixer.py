@@ -108,5 +108,4 @@ def load(tensors: Tensors, prefix: str, factory: str, device: str) -> tuple[Modu
 
 
 def _flat(arrays: list[Array]) -> Array:
-    """One vector; float32 if there is no array."""
     return np.concatenate([array.ravel() for array in arrays]) if arrays else np.zeros(0, np.float32)

@@ -61,8 +61,7 @@ def importance_weights(priorities: Floats, indices: Indices, beta: float) -> Flo
     That is ``(least priority / own priority) ** beta``, at most 1. The maximum is not over the minibatch alone, so that
     a transition's weight does not depend on what else is drawn.
     """
-    least = priorities[priorities > 0].min()
-    return np.asarray((least / priorities[indices]) ** beta)
+    return np.asarray((priorities[priorities > 0].min() / priorities[indices]) ** beta)
 
 
 class Priorities(NamedTuple):

@@ -33,14 +33,12 @@ class _Qplex(MixedValue[QplexConfig]):
     def extra_inputs(self, context: Context[QplexConfig], side: list[int], data: str) -> tuple[Array, ...]:
         batch = context.batch
         actions = np.stack([batch.of(batch.actions, agent) for agent in side])
-        advantages = sent_by(context, side, f"advantage{data}")
-        return columns(advantages), _one_hots(context, side, actions, batch.alive[side])
+        return columns(sent_by(context, side, f"advantage{data}")), _one_hots(context, side, actions, batch.alive[side])
 
     def following(self, context: Context[QplexConfig], side: list[int], data: str) -> tuple[Array, ...]:
         alive = context.batch.alive[side] & ~learning_signal(context, side, team=False).terminal
         actions = sent_by(context, side, f"next_action{data}")
-        advantages = sent_by(context, side, f"next_advantage{data}")
-        return columns(advantages), _one_hots(context, side, actions, alive)
+        return columns(sent_by(context, side, f"next_advantage{data}")), _one_hots(context, side, actions, alive)
 
 
 def _duelling(context: Context[UtilityConfig], group: int, utilities: Utilities) -> dict[str, Array]:

@@ -1,7 +1,8 @@
 """The description of the entities that an observation shows: the agent itself, and blocks of equal entities.
 
 Equal entities are interchangeable: the same observation with two of them exchanged describes the same situation. An
-entity that an action or a message names by its number needs a separate block, because its place has a meaning.
+entity that an action or a message names by its number needs a separate block, because its place has a meaning. One
+block may say which actions name its entities (`first_action`). Then actions are exchanged with them.
 """
 
 from collections import Counter
@@ -22,6 +23,9 @@ class EntityBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     absent: tuple[float, ...] = ()
     # Whether the entities are the agent's teammates.
     teammates: bool = False
+    # The action that names the first entity. The next actions name the next ones, and no action is behind them. None if
+    # no action names an entity of the block.
+    first_action: int | None = None
 
     @property
     def features(self) -> int:
@@ -53,10 +57,18 @@ class Entities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         """The number of columns."""
         return len(self.own) + sum(len(block.columns) * block.features for block in self.blocks)
 
+    @property
+    def named_block(self) -> EntityBlock | None:
+        """The block whose entities actions name."""
+        return next((block for block in self.blocks if block.first_action is not None), None)
+
     def is_like(self, other: "Entities") -> bool:
         """Whether the other description has the same kinds of entities, in any number."""
-        blocks, others = ([(block.name, block.features) for block in entities.blocks] for entities in (self, other))
-        return blocks == others and len(self.own) == len(other.own)
+        forms = [
+            (len(entities.own), [(block.name, block.features, block.first_action) for block in entities.blocks])
+            for entities in (self, other)
+        ]
+        return forms[0] == forms[1]
 
     def fault(self, size: int) -> str:
         """Return the reason why this cannot describe an observation of `size` numbers, or ''."""
@@ -66,6 +78,8 @@ class Entities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
             return "two blocks have the same name"
         if not {*self.origin} <= {*self.own}:
             return "origin holds a column that own lacks"
+        if sum(block.first_action is not None for block in self.blocks) > 1:
+            return "two blocks have a first_action. Actions can name the entities of one block"
         return next(filter(None, map(self._fault_of_block, self.blocks)), "")
 
     def _fault_of_columns(self, size: int) -> str:

@@ -2,7 +2,8 @@
 
 The rules are JaxMARL 0.2.0's, and the enemy is its script `HeuristicEnemySMAX`. `task.options` are that class's keyword
 arguments. With the option `earlier_rules` the rules are JaxMARL 0.1's: dead units are pushed and in the way, and
-observations have cooldowns in seconds and numbers of actions.
+observations have cooldowns in seconds and numbers of actions. With `equal_enemies` a network of attention fights any
+number of enemies.
 
 Rewards: JaxMARL gives every ally, dead ones included, the team's reward. It is the share of the enemy's health that was
 lost, and 1 for the victory, so 2 at most for an episode. Here the agents that were alive before the step share the
@@ -68,6 +69,7 @@ class BattleOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     world_steps_per_env_step: _Count = 8
     time_per_step: Annotated[float, msgspec.Meta(gt=0, le=LARGEST)] = 0.0625
     earlier_rules: bool = False
+    equal_enemies: bool = False
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
@@ -168,7 +170,7 @@ def _spec(options: BattleOptions, allies: int, enemies: int) -> EnvSpec:
     everybody, others = tuple(range(allies)), allies - 1 + enemies
     is_list = options.observation_type == "unit_list"
     size = _SHOWN * (others if is_list else _IN_SECTIONS) + _OWN
-    entities = _entities(size, allies - 1, enemies) if is_list else None
+    entities = _entities(size, allies - 1, enemies, options.equal_enemies) if is_list else None
     return EnvSpec(
         agents=tuple(f"ally_{i}" for i in everybody),
         classes=(AgentClass("ally", everybody, size, _MOVES + enemies, entities=entities),),
@@ -178,21 +180,21 @@ def _spec(options: BattleOptions, allies: int, enemies: int) -> EnvSpec:
     )
 
 
-def _entities(size: int, teammates: int, enemies: int) -> Entities:
+def _entities(size: int, teammates: int, enemies: int, are_equal: bool) -> Entities:
     """Return the units in a list of all units.
 
-    Actions name enemies by their numbers, so each enemy needs a separate block. Teammates are equal, except that an
-    enemy's latest target is an ally's number. The option `see_enemy_actions=false` removes this feature.
+    Actions name enemies by their numbers. So each enemy is a separate block, or the block says which actions name them.
+    Teammates are equal, except that an enemy's latest target is an ally's number. The option `see_enemy_actions=false`
+    removes this feature.
     """
     position, absent = (1, 2), (0.0,) * _SHOWN
-    places = [(teammates + i) * _SHOWN for i in range(enemies)]
+    columns = columns_of(enemies, (teammates * _SHOWN, _SHOWN))
+    apart = (EntityBlock(f"enemy_{i}", (each,), position, absent) for i, each in enumerate(columns))
+    together = EntityBlock("enemy", columns, position, absent, first_action=_MOVES)
     return Entities.of(
         size,
         EntityBlock("teammate", columns_of(teammates, (0, _SHOWN)), position, absent, teammates=True),
-        *(
-            EntityBlock(f"enemy_{i}", columns_of(1, (place, _SHOWN)), position, absent)
-            for i, place in enumerate(places)
-        ),
+        *((together,) if are_equal else apart),
     )
 
 

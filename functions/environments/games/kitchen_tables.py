@@ -47,8 +47,7 @@ def tables_of(layout: Layout, shaping: float, paints: bool) -> dict[str, Table]:
         "first_cooks": np.array([(y * columns + x, facing) for x, y, facing in layout.cooks], np.int16),
         "first_tiles": first_tiles,
     }
-    ways = _Ways(terrain, columns).tables(pot_numbers)
-    return tables | ways | ({"blank": _blank_image(terrain)} if paints else {})
+    return tables | _Ways(terrain, columns).tables(pot_numbers) | ({"blank": _blank_image(terrain)} if paints else {})
 
 
 def _blank_image(terrain: Table) -> Table:

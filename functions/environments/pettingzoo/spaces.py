@@ -131,8 +131,7 @@ def _describe(space: Any) -> Space:
         counts, start = (_compress(array) for array in (space.nvec, space.start))
         return MultiDiscreteSpace(_int_shape(space.shape), str(space.dtype), counts, start)  # type: ignore[arg-type]
     if isinstance(space, spaces.Dict):
-        keys = tuple(map(_key, space.spaces))
-        return DictSpace(keys, tuple(map(_describe, space.spaces.values())))
+        return DictSpace(tuple(map(_key, space.spaces)), tuple(map(_describe, space.spaces.values())))
     if isinstance(space, spaces.Tuple):
         return TupleSpace(tuple(map(_describe, space.spaces)))
     raise _UnsupportedSpace

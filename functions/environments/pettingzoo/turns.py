@@ -140,8 +140,7 @@ class TurnEnvironment:
 
 
 def _first_action_mask(task: str, agent: Any, space: Any) -> NDArray[np.int8]:
-    space_description = action_space_of(f"{task}: agent '{agent}'", space, joint=False)
-    codec = ActionCodec(msgspec.to_builtins(space_description))
+    codec = ActionCodec(msgspec.to_builtins(action_space_of(f"{task}: agent '{agent}'", space, joint=False)))
     if codec.continuous:
         raise Unsupported(f"{task}: agent '{agent}' takes turns with continuous actions, which cannot be masked")
     return codec.first.astype(np.int8)

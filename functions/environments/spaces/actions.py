@@ -81,8 +81,7 @@ class ActionCodec:
         whole = (*batch, *self.shape)
         if self.continuous:
             return finite_numbers(actions, whole, label).reshape((*batch, -1))
-        counts = np.reshape(self.counts, self.shape)
-        numbers = whole_numbers(actions, whole, self.start, counts, label)
+        numbers = whole_numbers(actions, whole, self.start, np.reshape(self.counts, self.shape), label)
         if self.branches:
             return numbers.reshape((*batch, -1))
         if self.joined:

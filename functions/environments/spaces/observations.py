@@ -131,8 +131,7 @@ class _Numbers:
         return whole[:-1] if self._loose and whole[-1:] == (self.size,) else ()
 
     def write(self, observation: Any, label: str, out: Array) -> None:
-        batch = out.shape[:-1]
-        shape = (*batch, *self.shape)
+        shape = (*out.shape[:-1], *self.shape)
         if self._loose and math.prod(shape_of(observation)) == out.size:
             shape = shape_of(observation)
         flat = finite_numbers(observation, shape, label).reshape(out.shape)

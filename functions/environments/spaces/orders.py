@@ -43,7 +43,7 @@ class SortedBlock(NamedTuple):
 
 class EntityOrder:
     """Sorts the entities that `entities` describes, a `marless.functions.environments.entities.description.Entities` as
-    JSON holds it. Blocks of one entity or without positions stay as they are.
+    JSON holds it. Blocks of one entity, without positions, or whose entities actions name stay as they are.
     """
 
     def __init__(self, rule: str, entities: Mapping[str, Any]) -> None:
@@ -54,7 +54,7 @@ class EntityOrder:
         self.blocks = tuple(
             SortedBlock(Block.of(block), () if block.get("teammates", False) else teammates)
             for block in described
-            if len(block["columns"]) > 1
+            if len(block["columns"]) > 1 and block.get("first_action") is None
         )
 
     def sort(self, rows: Array) -> Array:

@@ -89,8 +89,7 @@ class SmacEnvironment:
         cut = np.array([outcome.cut for outcome in outcomes])
         self._alive = before & np.stack([frame.alive for frame in frames]) & ~over[:, None]
         done = cut | ~self._alive.any(axis=1)
-        team = np.array([outcome.reward for outcome in outcomes])
-        rewards = before * (team / before.sum(axis=1))[:, None]
+        rewards = before * (np.array([outcome.reward for outcome in outcomes]) / before.sum(axis=1))[:, None]
         terminated = before & ~self._alive
         if not done.any():
             return Step(_observation(frames, self._alive), rewards, terminated, cut, done)

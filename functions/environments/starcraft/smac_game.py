@@ -69,8 +69,7 @@ class Game:
     def start(self, seed: int) -> Frame:
         """Closes the old game and starts one with `seed`; raises `MissingExtra` and `EnvironmentFault`."""
         self.close()
-        generator = np.random.RandomState(seed)
-        self._python, self._numpy = random.Random(seed).getstate(), generator.get_state()
+        self._python, self._numpy = random.Random(seed).getstate(), np.random.RandomState(seed).get_state()
         with self._own_numbers():
             self._guard = Guard(self._where, self._scenario.build(seed))
             _seed_distributions(self._guard.environment, np.random.default_rng(seed))

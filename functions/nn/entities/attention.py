@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from marless.functions.encoding import from_json, to_json
 from marless.functions.environments.entities.description import Entities
-from marless.functions.nn.entities.forward_pass import Attention, attend, embeddings, rows_of
+from marless.functions.nn.entities.forward_pass import Attention, attend, embeddings, places_named, rows_of
 from marless.functions.nn.layers import Array, Layer, LayerNorm, Orthogonal, Shape
 
 # The name of the tensor with the described entities in storage.
@@ -32,7 +32,9 @@ class EntityAttention(Layer):
     of all blocks, and `block_bias` ``[blocks, w]`` make the tokens of entities. Both end with a ReLU. A layer norm with
     `gain` and `shift` ``[w]`` comes before queries, keys and values (`qkv` ``[w, 3 w]``). The heads' results, by `out`
     ``[w, w]`` and `out_bias` ``[w]``, are added to the tokens. Outputs are the agent's token and the mean of all.
-    Nobody attends to an absent entity, and the mean leaves it out.
+    Nobody attends to an absent entity, and the mean leaves it out. If actions name entities, the network's last layer
+    makes a query for the results of their tokens (`Attention.with_scores`). These are the keys: a further matrix for
+    keys adds no function, because its product with the query's matrix is a matrix for queries.
     """
 
     kind: ClassVar[str] = "entity_attention"
@@ -92,18 +94,33 @@ class EntityAttention(Layer):
 
     def forward(self, values: Array, out: Array | None = None) -> tuple[Array, Attention]:
         """``[..., in]`` to ``[..., 2 w]``. Parameters of several networks have the axes in front of their rows."""
-        blocks = [(block.columns, block.absent) for block in self.entities.blocks]
+        blocks = [(block.columns, block.absent, block.first_action is not None) for block in self.entities.blocks]
         return attend(self, self.entities.own, blocks, self._norm.forward, values)
+
+    @classmethod
+    def places(cls) -> list[int]:
+        """Return the places among all tokens of those that actions name."""
+        return places_named((len(block.columns), block.first_action is not None) for block in cls.entities.blocks)
+
+    @classmethod
+    def surplus(cls, width: int) -> int:
+        """See `Layer.surplus`: a query and a bias stand for the scores."""
+        return 1 + width // 2 - len(places) if (places := cls.places()) else 0
 
     def backward(
         self, cache: Attention, grad_output: Array, gradient: "EntityAttention | None", to_inputs: bool = True
     ) -> Array:
-        """Return d loss / d inputs ``[rows, in]`` for the parameters of one network, see `Layer.backward`."""
+        """Return d loss / d inputs ``[rows, in]`` for the parameters of one network, see `Layer.backward`.
+
+        `grad_output` has the columns of the outputs, and then those of named tokens ``[rows, n w]``.
+        """
         rows, count = cache.present.shape
         width, heads = len(self.out), cache.shares.shape[1]
         shares = cache.present / cache.present.sum(axis=-1, keepdims=True)
-        slopes = shares[..., None].astype(grad_output.dtype) * grad_output[:, None, width:]
-        slopes[:, 0] += grad_output[:, :width]
+        by_own, by_mean, by_named = np.split(grad_output, [width, 2 * width], axis=1)
+        slopes = shares[..., None].astype(grad_output.dtype) * by_mean[:, None]
+        slopes[:, 0] += by_own
+        slopes[:, self.places()] += by_named.reshape(rows, by_named.shape[1] // width, width)
         slopes = slopes.reshape(-1, width)
         query, key, value = np.moveaxis(cache.qkv, -4, 0)
         by_context = np.moveaxis((slopes @ self.out.T).reshape(rows, count, heads, -1), 1, 2)

@@ -45,7 +45,7 @@ class NativeNetworks:
 
     def head(self, kind: AgentClass) -> Head:
         """The action head of agents of the class."""
-        return head_of_network(kind, self._network.sizes[-1], self.log_std, self.clips_actions)
+        return head_of_network(kind, self._network.outputs, self.log_std, self.clips_actions)
 
     def start(self, num_envs: int) -> None:
         """There is no hidden state."""
@@ -57,7 +57,7 @@ class NativeNetworks:
         _, blocks, envs, _ = inputs.shape
         inputs = np.ascontiguousarray(inputs, np.float32)
         place = address(inputs, np.float32, (self._agents, blocks, envs, self._network.sizes[0]))
-        outputs = np.empty((self._agents, blocks, envs, self._network.sizes[-1]), np.float32)
+        outputs = np.empty((self._agents, blocks, envs, self._network.outputs), np.float32)
         kernels().networks_forward(self._room.fields, self._agents, place, blocks * envs, start_of(outputs))
         return outputs, None
 

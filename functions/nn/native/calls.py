@@ -123,7 +123,7 @@ class NativePerceptron:
             address(inputs, np.float32, (rows, self._network.sizes[0])),
         )
         self._make_room(rows if self._trains else min(rows, ROWS_AT_ONCE))
-        outputs = np.empty((rows, self._network.sizes[-1]), np.float32)
+        outputs = np.empty((rows, self._network.outputs), np.float32)
         kernels().network_forward(self._room.fields, *places, rows, start_of(outputs))
         return outputs
 
@@ -134,7 +134,7 @@ class NativePerceptron:
             raise ValueError(f"{rows} rows are more than the latest forward pass has kept for one backwards")
         kernels().network_backward(
             self._room.fields,
-            address(grad_output, np.float32, (rows, self._network.sizes[-1])),
+            address(grad_output, np.float32, (rows, self._network.outputs)),
             rows,
             address(gradient, np.float32, (self._perceptron_parameters,), is_written=True),
         )
@@ -164,7 +164,7 @@ class NativePerceptron:
             minibatches,
             *map(start_of, training),
         )
-        policy, values = loss.fields(len(inputs), self._network.sizes[-1])
+        policy, values = loss.fields(len(inputs), self._network.outputs)
         kernels().network_train(self._room.fields, byref(optimiser.fields), byref(passes), policy, values)
         return training
 
@@ -232,5 +232,5 @@ def _covers_front(network: Network) -> bool:
     if front is None or not issubclass(front, EntityAttention):
         return front is None
     tokens = 1 + sum(len(block.columns) for block in front.entities.blocks)
-    fits = len(sizes) > 2 and sizes[1] % (2 * BLOCK) == 0 and tokens <= _MOST_TOKENS
+    fits = len(sizes) > 2 and not front.places() and sizes[1] % (2 * BLOCK) == 0 and tokens <= _MOST_TOKENS
     return fits and not front.entities.fault(sizes[0])

@@ -118,8 +118,7 @@ def isolated(command: Sequence[str], memory_mb: int, paths: Sequence[str] = ()) 
     path = str(Path(link).resolve())
     boot = [*_boot(memory_mb, _UNBOUNDED, 0), path, *command[1:]]
     with _filter_file() as rules, _copied_errors() as errors:
-        words = [*bubblewrap(rules.fileno(), [path, *paths]), *boot]
-        yield Start(words, _ENVIRONMENT, (rules.fileno(),), errors)
+        yield Start([*bubblewrap(rules.fileno(), [path, *paths]), *boot], _ENVIRONMENT, (rules.fileno(),), errors)
 
 
 def require(kind: Kind, paths: Sequence[str] = ()) -> None:

@@ -177,8 +177,7 @@ class Forker:
         """Does not wait for the fork. A zygote that was killed is replaced."""
         zygote = self._living_zygote()
         self._started += 1
-        order = to_message_pack(Fork(self._started, memory_mb))
-        socket.send_fds(zygote, [order], [*pipes, log])
+        socket.send_fds(zygote, [to_message_pack(Fork(self._started, memory_mb))], [*pipes, log])
         return ForkedWorker(self, self._started)
 
     def prepare(self) -> None:

@@ -42,8 +42,7 @@ class BlockingHost:
         outcomes: dict[int, CallOutcome] = {}
         resource = self._lane.resources[name]
         for place, call in enumerate(calls):
-            tell = partial(outcomes.__setitem__, place)
-            self._pools.begin(Question(self._lane, name, resource, call, tell))
+            self._pools.begin(Question(self._lane, name, resource, call, partial(outcomes.__setitem__, place)))
         while len(outcomes) < len(calls):
             self._wait()
         return [outcomes[place] for place in range(len(calls))]

@@ -113,8 +113,7 @@ class CallSource:
         # Who hands out cores has looked whether there is room, and takes a core of which others keep a little for idle.
         capacity = Capacity(resource.slots, inf if self._elastic else cores.total)
         grace_s = _timeout_s(resource) if resource.keep else 0.0
-        token = token_variable(name)
-        workers = local_workers(resource.slots, _MODULES.values(), logs, memory_mb, most, token, grace_s)
+        workers = local_workers(resource.slots, _MODULES.values(), logs, memory_mb, most, token_variable(name), grace_s)
         self.pool = make_pool(capacity, _MODULES, logs, workers, cores, self)
         self.pool.presumed_cores = _WAITING_CORES if resource.http else float(self._least)
         cores.is_counted = cores.is_counted or self._elastic is not None

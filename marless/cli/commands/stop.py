@@ -59,8 +59,7 @@ def _stop_in_cloud(folder: RunFolder) -> int:
             raise UserError(f"{folder.name} is driven by {who}; stop it there" if who else _not_trained(folder))
         manifest = run_manifest.read(ledger)
         if manifest is not None:
-            there = place.deployed(folder.path, identity.deployment_ref)
-            there.wake(manifest.functions["coordinator"], identity.run)
+            place.deployed(folder.path, identity.deployment_ref).wake(manifest.functions["coordinator"], identity.run)
         say(f"asked the cloud to stop {folder.name} after the tasks in flight")
         until = time.monotonic() + _PATIENCE_S
         while time.monotonic() < until:

@@ -86,8 +86,7 @@ def check(
         for team in teams(task):
             _check_case(_Case(spec_of_config, code, config, task, team))
         if spec.summaries:
-            alone = Team(groups=teams(task)[0].groups, identity=True)
-            _check_merges(_Case(spec_of_config, code, config, task, alone))
+            _check_merges(_Case(spec_of_config, code, config, task, Team(groups=teams(task)[0].groups, identity=True)))
     require(len(refusals) < len(tasks), f"no task is good enough: {first(refusals)}")
     return tuple(refusals)
 

@@ -93,8 +93,7 @@ class RandomTask:
         final = self._observe(alive)
         self._alive = alive | ends[:, None]
         self._steps[ends] = 0
-        observation = self._observe(self._alive)
-        return Step(observation, rewards, terminated, truncated, ends, final if ends.any() else None)
+        return Step(self._observe(self._alive), rewards, terminated, truncated, ends, final if ends.any() else None)
 
     def close(self) -> None:
         """There is nothing to free."""
@@ -105,8 +104,7 @@ class RandomTask:
         masks: list[BoolArray] = []
         for kind in spec.classes:
             living = alive[:, kind.agents, None]
-            numbers = rng.standard_normal((*living.shape[:2], kind.observation_size))
-            values.append((numbers * living).astype(np.float32))
+            values.append((rng.standard_normal((*living.shape[:2], kind.observation_size)) * living).astype(np.float32))
             masks.append(self._mask(kind, living))
         state = rng.standard_normal((self.num_envs, spec.state_size)).astype(np.float32) if spec.state_size else None
         return Observation(tuple(values), alive.copy(), tuple(masks) if spec.masked else None, state)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import ConfigError
@@ -20,27 +21,34 @@ from marless.testing.algorithms.conformance import check
 # Two own numbers, three foods of two features that can be absent, and two mates of one feature. Three further numbers
 # of the agent itself follow the description.
 FOOD = EntityBlock("food", columns_of(3, (2, 1), (5, 1)), absent=(0.0, 0.0))
-ENTITIES = Entities.of(10, FOOD, EntityBlock("mate", columns_of(2, (8, 1))))
+MATE = EntityBlock("mate", columns_of(2, (8, 1)))
+ENTITIES, NAMED = (Entities.of(10, food, MATE) for food in (FOOD, replace(FOOD, first_action=2)))
 NETWORK = Network((13, 32, 8, 4), front=attention_over(with_rest(ENTITIES, 13)))
-TEAM = EnvSpec(("a", "b", "c"), (AgentClass("all", (0, 1, 2), 10, 3, entities=ENTITIES),), 5)
+# Two moves, the bias and a query of 16 numbers give scores of two moves and three foods.
+NAMING = Network((13, 32, 8, 19), front=attention_over(with_rest(NAMED, 13)))
+TEAM, NAMING_TEAM = (
+    EnvSpec(("a", "b", "c"), (AgentClass("all", (0, 1, 2), 10, actions, entities=entities),), 5)
+    for entities, actions in ((ENTITIES, 3), (NAMED, 5))
+)
 PPO = {"hidden": [8, 8], "epochs": 1, "num_minibatches": 2}
 REPLAYED = {"hidden": [8, 8], "updates_per_round": 2, "batch_size": 8, "buffer_size": 42}
 
 
-def made(dtype=np.float64):
+def made(dtype=np.float64, network=NETWORK):
     rng = np.random.default_rng(4)
-    flat = recurrent.initialise(NETWORK, rng, 1.0) + 0.2 * rng.standard_normal(NETWORK.parameters)
+    flat = recurrent.initialise(network, rng, 1.0) + 0.2 * rng.standard_normal(network.parameters)
     rows = rng.standard_normal((7, 13))
     rows[1, [2, 5]] = rows[2, [3, 6]] = rows[2, [4, 7]] = 0  # the first food of a row, and the others of the next
     return flat.astype(dtype), rows.astype(dtype)
 
 
-def test_gradients_are_those_of_torch():
-    flat, rows = made()
-    weights, gradient = recurrent.views(NETWORK, flat), np.zeros_like(flat)
-    slopes = np.random.default_rng(5).standard_normal((7, 4))
+@pytest.mark.parametrize("network", [NETWORK, NAMING])
+def test_gradients_are_those_of_torch(network):
+    flat, rows = made(network=network)
+    weights, gradient = recurrent.views(network, flat), np.zeros_like(flat)
+    slopes = np.random.default_rng(5).standard_normal((7, network.outputs))
     trace = weights.forward(rows)
-    weights.backward(trace, slopes.copy(), recurrent.views(NETWORK, gradient))
+    weights.backward(trace, slopes.copy(), recurrent.views(network, gradient))
     parameters = [[torch.tensor(array, requires_grad=True) for array in layer.arrays] for layer in weights.layers]
     inputs = torch.tensor(rows, requires_grad=True)
     outputs, _ = torch_layers.forward(list(zip(weights.kinds, parameters, strict=True)), inputs)
@@ -60,6 +68,15 @@ def test_equal_entities_may_change_places_and_others_may_not():
     outputs = weights.forward(rows).outputs
     np.testing.assert_allclose(weights.forward(turned).outputs, outputs, atol=1e-12)
     assert np.abs(weights.forward(crossed).outputs - outputs).max() > 1e-3
+
+
+def test_scores_change_places_with_the_entities_that_they_name():
+    flat, rows = made(network=NAMING)
+    turned = rows.copy()
+    turned[:, [2, 3, 4, 5, 6, 7]] = rows[:, [4, 2, 3, 7, 5, 6]]
+    outputs, others = (recurrent.views(NAMING, flat).forward(each).outputs for each in (rows, turned))
+    np.testing.assert_allclose(others, outputs[:, [0, 1, 4, 2, 3]], atol=1e-12)
+    assert np.abs(others - outputs).max() > 0.1
 
 
 def test_an_absent_entity_is_as_one_that_the_network_does_not_have():
@@ -101,7 +118,8 @@ def test_tokens_have_whole_vectors_for_each_head(hidden, width):
     ],
 )
 def test_algorithms_keep_their_rules(name, settings, engine):
-    assert check(algorithms.algorithm(name), settings | {"network": "attention", "engine": engine}, [TEAM]) == ()
+    settings = settings | {"network": "attention", "engine": engine}
+    assert check(algorithms.algorithm(name), settings, [TEAM, NAMING_TEAM]) == ()
 
 
 def initial(name, team, task=TEAM):

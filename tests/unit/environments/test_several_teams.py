@@ -23,7 +23,7 @@ TASKS = [
     EnvTask(name="mpe/simple_tag", agents=(4, 5), order="distance"),
     EnvTask(name="toy/signal", agents=(2, 3), options={"masked": True, "elimination": True, "horizon": 6}),
     EnvTask(name="lbf/8x8-2p-2f+10x10-3p-3f"),
-    EnvTask(name="smax/3m+5m_vs_6m", options={"max_steps": 6}),
+    EnvTask(name="smax/3m+5m_vs_6m", options={"max_steps": 6, "equal_enemies": True}),
 ]
 
 

@@ -49,6 +49,8 @@ CHOICES = TASKS["unequal agents with masks and a state"]
 FROM_THREE = EnvSpec(("a", "b"), (AgentClass("all", (0, 1), 4, 3, first_action=3),), 5)
 IMAGES = EnvSpec(("a", "b"), (AgentClass("all", (0, 1), 6 * 5 * 2 + 3, 4, observation_shape=(6, 5, 2)),), 5)
 ENTITIES = EnvSpec(("a", "b"), (AgentClass("all", (0, 1), 4 * 3, 4, observation_shape=(4, 3)),), 5)
+FOES = Entities.of(8, EntityBlock("foe", ((2, 3), (4, 5), (6, 7)), absent=(0, 0), first_action=1))
+NAMED = EnvSpec(("a", "b"), (AgentClass("all", (0, 1), 8, 4, entities=FOES),), 5)
 MODULE = """
 import torch
 
@@ -81,7 +83,7 @@ CASES = {
             ("mappo", {"network": "attention", "engine": "torch"}, ENTITIES),
             ("happo", RECURRENT | SEEN, NUMBERS),
             ("iql", {}, CHOICES),
-            ("iql", {"network": "attention", "engine": "torch"}, ENTITIES),
+            ("iql", {"network": "attention", "engine": "torch"}, NAMED),
             ("vdn", NORMS, FROM_THREE),
             ("qplex", RECURRENT, CHOICES),
             ("iddpg", NORMS, CHOICES),

@@ -46,8 +46,7 @@ def run(options: Namespace) -> int:
         return 0
     if options.json:
         has_extra = {name: extras.is_installed(name) for name in extras.EXTRAS}
-        report = {"machine": dict(_machine()), "extras": has_extra, "backends": _backends()}
-        say_json(report)
+        say_json({"machine": dict(_machine()), "extras": has_extra, "backends": _backends()})
         return 0
     machine = [(name, line) for row in _machine() for name, _, line in _wrapped((row[0], "", row[1]))]
     say_text(table(("this machine", ""), machine))

@@ -103,8 +103,7 @@ def run(options: Namespace) -> int:
 
 def _show(options: Namespace, folder: RunFolder, result: Verified) -> None:
     if options.json:
-        fields = {"run": folder.name, "ok": not result.problems, **dataclasses.asdict(result)}
-        say_json(fields)
+        say_json({"run": folder.name, "ok": not result.problems, **dataclasses.asdict(result)})
         return
     answers_text = f", {counted(result.answers, 'kept answer')}" if result.answers else ""
     findings = result.problems or [

@@ -1,6 +1,7 @@
 """Rules that a description of entities must follow."""
 
 import pytest
+from msgspec.structs import replace
 
 from marless.functions.environments.base import AgentClass, EnvSpec
 from marless.functions.environments.entities.description import Entities, EntityBlock
@@ -18,6 +19,9 @@ FOOD = EntityBlock("food", ((2, 3, 4), (5, 6, 7)), position=(0, 1), absent=(-1, 
         ((0, 1, 2), [FOOD], (), "column 2 is listed 2 times. A column belongs to own or to one entity"),
         ((0,), [FOOD], (), "column 1 is missing. Add it to own or to an entity of a block"),
         ((0, 8), [FOOD], (), "column 8 does not exist. An observation has the columns 0 to 7"),
+        ((0, 1), [replace(FOOD, first_action=0)], (), ""),
+        ((0, 1), [replace(FOOD, first_action=1)], (), "first_action and the entities behind it must end at"),
+        ((0, 1), [EntityBlock(str(i), ((i, i + 1, i + 2),), first_action=1) for i in (2, 5)], (), "two blocks have a"),
         ((0, 1), [FOOD], (2,), "origin holds a column that own lacks"),
         ((0, 1), [FOOD], (0,), "block 'food': position has 2 coordinates, origin 1"),
         (

@@ -39,6 +39,8 @@ def test_exchanged_allies_exchange_their_features(shown):
     teammates, *enemies = kind.entities.blocks
     assert not fault_of(environment.spec) and len(teammates.columns) == ALLIES - 1
     assert {len(enemy.columns) for enemy in enemies} == {1}
+    equal = registry.spec(EnvTask(name=f"smax/{MAP}", options={"equal_enemies": True})).classes[0].entities
+    assert equal.blocks[0] == teammates and equal.named_block.columns == tuple(enemy.columns[0] for enemy in enemies)
     named = [enemy.columns[0][TARGET] for enemy in enemies]
     assert before[..., named].any() == shown
     # An enemy's target is an ally's number, which belongs to no place among the teammates.
