@@ -8,7 +8,7 @@ from pathlib import Path
 
 from marless.backends import registry
 from marless.backends.base import TENANT, Backend, WorkerListener
-from marless.cli.mistakes import setting_of
+from marless.cli.mistakes import setting_of, unknown_word
 from marless.coordinator.errors import UserError
 from marless.functions.setting_limits import MOST_AGENTS
 from marless.infra.local.available_cores import cores
@@ -221,5 +221,7 @@ def split(settings: list[str]) -> tuple[Path | None, list[str]]:
     files = [text for text, setting in names.items() if not setting]
     if len(files) > 1:
         raise UserError(f"{files[1]!r} is not key=value, such as seed=3; one file is allowed, {files[0]}")
+    if files and Path(files[0]).suffix != ".toml" and not Path(files[0]).exists():
+        raise UserError(unknown_word(files[0]))
     pairs = [*filter(None, names.values()), *(text for text in settings if "=" in text)]
     return Path(files[0]) if files else None, pairs

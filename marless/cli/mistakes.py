@@ -3,6 +3,7 @@
 import difflib
 import shlex
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from marless.program import program_name
 
@@ -92,12 +93,25 @@ def _setting_for(problem: str, word: str, value: str, argv: Sequence[str]) -> st
 
 
 def setting_of(text: str) -> str:
-    """The setting that an algorithm's or an environment's name alone stands for; '' for another text."""
+    """The setting that an algorithm's or an environment's name alone stands for; '' for another text.
+
+    A word with a slash is an environment, unless it begins with a folder that exists.
+    """
     from marless.functions.environments.task_names import is_known
 
     if text in _algorithms():
         return f"algorithm.name={text}"
-    return f"task.name={text}" if is_known(text) else ""
+    return f"task.name={text}" if is_known(text) or ("/" in text and not Path(text).parent.is_dir()) else ""
+
+
+def unknown_word(text: str) -> str:
+    """Return the message for a word that is no file, task or algorithm, with the nearest of their names."""
+    from marless.functions.environments.task_names import ENVIRONMENTS
+
+    names = {name.rpartition("/")[2]: name for name in (*_algorithms(), *ENVIRONMENTS)}
+    nearest = difflib.get_close_matches(text, names, n=1)
+    hint = f"did you mean {names[nearest[0]]}?" if nearest else "give a TOML file, a task, an algorithm or key=value"
+    return f"there is no file {text}; {hint}"
 
 
 def _algorithms() -> tuple[str, ...]:

@@ -37,6 +37,5 @@ def test_a_policy_plays_with_sizes_that_were_never_trained(marless):
     assert replay("team", "five.gif", 1, agents=5).is_file()
     assert marless("export", "team", "--agents", "4", "--to", "safetensors", "--out", "four").code == 0
     export("team", "safetensors", "five", agents=5)
-    assert len(json.loads(Path("five/policies.json").read_text())["agents"]) == 5
-    assert len(json.loads(Path("four/policies.json").read_text())["agents"]) == 4
+    assert [len(json.loads(Path(f"{x}/policies.json").read_text())["agents"]) for x in ("four", "five")] == [4, 5]
     assert len(load_policy("runs/team").of_size(6).agents) == 6

@@ -127,7 +127,9 @@ OPTIONS = {
     "train --name qmix": "there is no option --name; type algorithm.name=qmix",
     "train --name": "there is no option --name; type --run NAME",
     "train --jsn": "did you mean --json?",
-    "train qmix qmixx": "there is no file qmixx; give a TOML file, or key=value pairs",
+    "train qmix qmixx": "there is no file qmixx; did you mean qmix?",
+    "train mine": "there is no file mine; give a TOML file, a task, an algorithm or key=value",
+    "train mpe/simple_spred": "no environment is called mpe/simple_spred; did you mean mpe/simple_spread?",
     "status first second": "second is one argument too many; see marless status --help",
     "runs --order name": "there is no option --order; see marless runs list --help",
 }
