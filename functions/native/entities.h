@@ -1,7 +1,8 @@
 /* Attention over entities, the layer of functions/nn/entities/attention.py.
  *
- * Only the agent's token and the mean of the present ones leave the layer. So what the heads return is pooled to these two
- * rows before `out` multiplies it: a product with a mean is the mean of products. `rows_together` rows of a minibatch pass
+ * The agent's token, the mean of the present ones and the tokens that actions name leave the layer, see `pooled_rows`. So
+ * what the heads return is pooled to these rows before `out` multiplies it: a product with a mean is the mean of products.
+ * The next layer reads the first two. The others wait for its network's last one, see `score`. `rows_together` rows of a minibatch pass
  * together and stay in a cache. Widths of tokens are multiples of ML_BLOCK, so queries alone are padded.
  */
 #ifndef ML_ENTITIES_H
@@ -22,7 +23,7 @@ typedef struct {
     float *inverse;                   /* [tokens] */
     float *qkv;                       /* [tokens, 3 width] */
     float *shares;                    /* of keys in what queries get [tokens, ML_HEADS, filled tokens] */
-    float *pooled;                    /* contexts [2, width] */
+    float *pooled;                    /* contexts [pooled rows, width] */
 } Kept;
 
 typedef struct {
@@ -33,6 +34,9 @@ typedef struct {
     float *turned, *contexts, *by_shares; /* of one row [width, filled tokens], and as in `Kept` */
     float *by_pooled, *by_qkv, *by_tokens; /* of `rows_together` */
 } Attention;
+
+/* The agent's token, the mean, and the named tokens. */
+ML_INLINE int64_t pooled_rows(const Entities *entities) { return 2 + entities->named; }
 
 ML_INLINE int64_t rows_together(const Entities *entities) { return ML_SPAN / entities->tokens; }
 
@@ -82,7 +86,7 @@ static Kept kept_from(const Attention *attention, int64_t row) {
                   all.inverse + token,
                   all.qkv + token * 3 * width,
                   all.shares + token * ML_HEADS * filled_width(count),
-                  all.pooled + row * 2 * width};
+                  all.pooled + row * pooled_rows(&attention->entities) * width};
 }
 
 static Norm norm_of_tokens(const Attention *attention, const Kept *kept) {
@@ -171,8 +175,10 @@ static void attend(const Attention *attention, const Kept *kept) {
     }
 }
 
-/* The first of the tokens, and their mean. */
-ML_INLINE void pool(const float *tokens, const float *parts, int64_t count, int64_t width, float *pooled) {
+/* The first of the tokens, their mean, and the named ones. */
+ML_INLINE void pool(const Entities *entities, const float *tokens, const float *parts, float *pooled) {
+    int64_t count = entities->tokens, width = entities->width;
+    copy(pooled + 2 * width, tokens + entities->first_named * width, entities->named * width);
     for (int64_t place = 0; place < width; place += ML_LANES) {
         vf mean = broadcast(0);
         for (int64_t token = 0; token < count; token++)
@@ -182,12 +188,19 @@ ML_INLINE void pool(const float *tokens, const float *parts, int64_t count, int6
     }
 }
 
-/* Outputs [rows, 2 width] of rows of inputs, each token after token. */
+/* What a token itself, and not by the mean, has in pooled rows; NULL for none. */
+ML_INLINE const float *own_row(const Entities *entities, const float *pooled, int64_t token) {
+    int64_t place = token - entities->first_named;
+    if (!token) return pooled;
+    return place >= 0 && place < entities->named ? pooled + (2 + place) * entities->width : 0;
+}
+
+/* Outputs [rows, pooled rows, width] of rows of inputs, each token after token. */
 static void attention_forward(Attention *attention, const float *inputs, int64_t rows, int64_t trains, float *outputs) {
     const Entities *entities = &attention->entities;
     const Parameters *parameters = &attention->parameters;
-    int64_t width = entities->width, count = entities->tokens, few = rows_together(entities);
-    for (int64_t from = 0; from < rows; from += few, inputs += few * entities->inputs, outputs += few * 2 * width) {
+    int64_t width = entities->width, count = entities->tokens, few = rows_together(entities), pooled = pooled_rows(entities);
+    for (int64_t from = 0; from < rows; from += few, inputs += few * entities->inputs, outputs += few * pooled * width) {
         int64_t some = lesser(rows - from, few);
         Kept kept = kept_from(attention, trains ? from : 0);
         Norm norm = norm_of_tokens(attention, &kept);
@@ -198,10 +211,10 @@ static void attention_forward(Attention *attention, const float *inputs, int64_t
         for (int64_t row = 0; row < some; row++) {
             Kept row_kept = kept_from(attention, (trains ? from : 0) + row);
             attend(attention, &row_kept);
-            pool(attention->contexts, row_kept.parts, count, width, row_kept.pooled);
-            pool(row_kept.tokens, row_kept.parts, count, width, outputs + row * 2 * width);
+            pool(entities, attention->contexts, row_kept.parts, row_kept.pooled);
+            pool(entities, row_kept.tokens, row_kept.parts, outputs + row * pooled * width);
         }
-        product((Left){kept.pooled, width, 1}, 2 * some, parameters->out, width, width, width, parameters->out_bias, 1, outputs,
+        product((Left){kept.pooled, width, 1}, pooled * some, parameters->out, width, width, width, parameters->out_bias, 1, outputs,
                 width);
     }
 }
@@ -211,12 +224,14 @@ static void attend_back(const Attention *attention, const Kept *kept, const floa
     int64_t width = attention->entities.width, count = attention->entities.tokens, head_width = width / ML_HEADS;
     int64_t lanes = filled_width(count), stride = ML_HEADS * lanes;
     float *by_contexts = attention->contexts, *by_shares = attention->by_shares;
-    for (int64_t token = 0; token < count; token++)
+    for (int64_t token = 0; token < count; token++) {
+        const float *by_own = own_row(&attention->entities, by_pooled, token);
         for (int64_t place = 0; place < width; place += ML_LANES) {
-            vf own = token ? broadcast(0) : load(by_pooled + place);
+            vf own = by_own ? load(by_own + place) : broadcast(0);
             vf slope = fused(broadcast(kept->parts[token]), load(by_pooled + width + place), own);
             store(by_contexts + token * width + place, slope);
         }
+    }
     transpose(by_contexts, width, count, width, attention->turned, lanes);
     for (int64_t head = 0; head < ML_HEADS; head++) {
         Left values = {kept->qkv + 2 * width + head * head_width, 3 * width, 1};
@@ -236,15 +251,18 @@ static void attend_back(const Attention *attention, const Kept *kept, const floa
 }
 
 /* Adds what the outputs' slopes bring to tokens without attention, and passes by relu. */
-ML_INLINE void pass_by(const Kept *kept, int64_t count, int64_t width, const float *slopes, float *by_tokens) {
-    for (int64_t token = 0; token < count; token++)
+ML_INLINE void pass_by(const Entities *entities, const Kept *kept, const float *slopes, float *by_tokens) {
+    int64_t width = entities->width;
+    for (int64_t token = 0; token < entities->tokens; token++) {
+        const float *by_own = own_row(entities, slopes, token);
         for (int64_t place = 0; place < width; place += ML_LANES) {
             float *by_token = by_tokens + token * width + place;
             vf slope = fused(broadcast(kept->parts[token]), load(slopes + width + place), load(by_token));
-            if (!token) slope += load(slopes + place);
+            if (by_own) slope += load(by_own + place);
             vf unit = load(kept->tokens + token * width + place);
             store(by_token, slope * select_lanes(unit > 0.0f, broadcast(1.0f), broadcast(0)));
         }
+    }
 }
 
 /* Gradients of weights [in, out], units transposed times slopes, and of a bias [out] unless it is NULL. */
@@ -268,23 +286,23 @@ static void embed_back(const Attention *attention, const float *inputs, int64_t 
     }
 }
 
-/* Gradients of all parameters from d loss / d outputs [rows, 2 width]. */
+/* Gradients of all parameters from d loss / d outputs [rows, pooled rows, width]. */
 static void attention_backward(Attention *attention, const float *inputs, const float *slopes, int64_t rows) {
     const Entities *entities = &attention->entities;
     const Parameters *to = &attention->gradients;
-    int64_t width = entities->width, count = entities->tokens, few = rows_together(entities);
+    int64_t width = entities->width, count = entities->tokens, few = rows_together(entities), wide = pooled_rows(entities);
     float *by_qkv = attention->by_qkv, *by_tokens = attention->by_tokens;
-    for (int64_t from = 0; from < rows; from += few, inputs += few * entities->inputs, slopes += few * 2 * width) {
+    for (int64_t from = 0; from < rows; from += few, inputs += few * entities->inputs, slopes += few * wide * width) {
         int64_t some = lesser(rows - from, few);
         Kept kept = kept_from(attention, from);
         Norm norm = norm_of_tokens(attention, &kept);
         Left pooled = {kept.pooled, 1, width}, normed = {kept.normed, 1, width};
-        sum_gradient(pooled, width, slopes, width, 2 * some, width, from > 0, to->out, to->out_bias);
-        product((Left){slopes, width, 1}, 2 * some, attention->out_transposed, width, width, width, 0, 0,
+        sum_gradient(pooled, width, slopes, width, wide * some, width, from > 0, to->out, to->out_bias);
+        product((Left){slopes, width, 1}, wide * some, attention->out_transposed, width, width, width, 0, 0,
                 attention->by_pooled, width);
         for (int64_t row = 0; row < some; row++) {
             Kept row_kept = kept_from(attention, from + row);
-            attend_back(attention, &row_kept, attention->by_pooled + row * 2 * width, by_qkv + row * count * 3 * width);
+            attend_back(attention, &row_kept, attention->by_pooled + row * wide * width, by_qkv + row * count * 3 * width);
         }
         sum_gradient(normed, width, by_qkv, 3 * width, some * count, 3 * width, from > 0, to->qkv, 0);
         product((Left){by_qkv, 3 * width, 1}, some * count, attention->qkv_transposed, width, 3 * width, width, 0, 0,
@@ -292,10 +310,41 @@ static void attention_backward(Attention *attention, const float *inputs, const 
         normalise_back(&norm, by_tokens, width, some * count, from > 0);
         for (int64_t row = 0; row < some; row++) {
             Kept row_kept = kept_from(attention, from + row);
-            pass_by(&row_kept, count, width, slopes + row * 2 * width, by_tokens + row * count * width);
+            pass_by(entities, &row_kept, slopes + row * wide * width, by_tokens + row * count * width);
         }
         embed_back(attention, inputs, some, from > 0);
     }
+}
+
+ML_INLINE float scale_of_scores(int64_t width) { return 1 / __builtin_sqrtf((float)width); }
+
+/* A row of outputs of `moves`, then of each named token query . token / sqrt(width) + bias, from the last layer's numbers
+ * of the moves, the bias and the query, and the row of the attention. */
+static void score(const Attention *attention, const float *last, const float *attended, int64_t moves, float *outputs) {
+    int64_t width = attention->entities.width, named = attention->entities.named;
+    int64_t lanes = filled_width(attention->entities.tokens); /* so that zeros stay where rows of `turned` are padded */
+    float scale = scale_of_scores(width), *sums = attention->contexts;
+    copy(outputs, last, moves);
+    transpose(attended + 2 * width, width, named, width, attention->turned, lanes);
+    product((Left){last + moves + 1, 0, 1}, 1, attention->turned, lanes, width, filled_width(named), 0, 0, sums, lanes);
+    for (int64_t place = 0; place < named; place++) outputs[moves + place] = sums[place] * scale + last[moves];
+}
+
+/* d loss / d outputs becomes d loss / d the last layer's numbers and the named tokens of the row. */
+static void score_back(const Attention *attention, const float *slopes, const float *last, const float *attended,
+                       int64_t moves, float *by_last, float *by_attended) {
+    int64_t width = attention->entities.width, named = attention->entities.named;
+    float scale = scale_of_scores(width), bias = 0, *scaled = attention->by_shares;
+    const float *query = last + moves + 1;
+    copy(by_last, slopes, moves);
+    for (int64_t token = 0; token < named; token++) {
+        bias += slopes[moves + token];
+        scaled[token] = slopes[moves + token] * scale;
+        for (int64_t place = 0; place < width; place += ML_LANES)
+            store(by_attended + (2 + token) * width + place, load(query + place) * broadcast(scaled[token]));
+    }
+    by_last[moves] = bias;
+    product((Left){scaled, 0, 1}, 1, attended + 2 * width, width, named, width, 0, 0, by_last + moves + 1, width);
 }
 
 #endif

@@ -50,7 +50,7 @@ class EntitiesFields(Structure):
     """`Entities` of kernels.h."""
 
     _fields_ = [
-        *((name, c_int64) for name in ("inputs", "tokens", "width", "heads", "embedding")),
+        *((name, c_int64) for name in ("inputs", "tokens", "width", "heads", "embedding", "first_named", "named")),
         *((name, c_void_p) for name in ("token", "columns", "absent")),
     ]
 

@@ -43,15 +43,15 @@ static void lay_out_attention(Network *net, Memory *memory) {
     kept->normed = reserve(memory, rows * count * width);
     kept->qkv = reserve(memory, rows * count * 3 * width);
     kept->shares = reserve(memory, rows * count * ML_HEADS * lanes);
-    kept->pooled = reserve(memory, rows * 2 * width);
+    kept->pooled = reserve(memory, rows * pooled_rows(entities) * width);
     attention->turned = reserve(memory, width * lanes);
     attention->contexts = reserve(memory, count * width);
     attention->by_shares = reserve_if(trains, memory, count * ML_HEADS * lanes);
-    attention->by_pooled = reserve_if(trains, memory, few * 2 * width);
+    attention->by_pooled = reserve_if(trains, memory, few * pooled_rows(entities) * width);
     attention->by_qkv = reserve_if(trains, memory, few * count * 3 * width);
     attention->by_tokens = reserve_if(trains, memory, few * count * width);
-    net->units[1] = reserve(memory, net->most_rows * 2 * width);
-    net->slopes[1] = reserve_if(trains, memory, net->most_rows * 2 * width);
+    net->units[1] = reserve(memory, net->most_rows * pooled_rows(entities) * width);
+    net->slopes[1] = reserve_if(trains, memory, net->most_rows * pooled_rows(entities) * width);
 }
 
 /* Which numbers a network works in; returns how many. */
@@ -76,8 +76,11 @@ static int64_t lay_out(Network *net, float *begin) {
         norm->gain_slope = reserve_if(trains, &memory, out);
         norm->shift_slope = reserve_if(trains, &memory, out);
     }
-    int64_t in = padded_width(net->widths[net->layers - 1]);
-    net->planes = reserve_if(trains, &memory, net->widths[net->layers] * (in > 2 * ML_BLOCK ? in : 2 * ML_BLOCK));
+    int64_t in = padded_width(net->widths[net->layers - 1]), scored = net->attention.entities.named;
+    net->outputs = scored ? reserve(&memory, rows * padded_width(net->actions)) : net->units[net->layers];
+    net->output_slopes = net->slopes[net->layers];
+    if (scored) net->output_slopes = reserve_if(trains, &memory, rows * padded_width(net->actions));
+    net->planes = reserve_if(trains, &memory, net->actions * (in > 2 * ML_BLOCK ? in : 2 * ML_BLOCK));
     return memory.numbers;
 }
 
@@ -114,7 +117,8 @@ const Layout *layouts(void) {
         ML_SIZE(Token), ML_FIELD(Token, start), ML_FIELD(Token, features), ML_FIELD(Token, weights),
         ML_FIELD(Token, bias), ML_FIELD(Token, absent),
         ML_SIZE(Entities), ML_FIELD(Entities, inputs), ML_FIELD(Entities, tokens), ML_FIELD(Entities, width),
-        ML_FIELD(Entities, heads), ML_FIELD(Entities, embedding), ML_FIELD(Entities, token),
+        ML_FIELD(Entities, heads), ML_FIELD(Entities, embedding), ML_FIELD(Entities, first_named),
+        ML_FIELD(Entities, named), ML_FIELD(Entities, token),
         ML_FIELD(Entities, columns), ML_FIELD(Entities, absent),
         ML_SIZE(Passes), ML_FIELD(Passes, inputs), ML_FIELD(Passes, order), ML_FIELD(Passes, bounds),
         ML_FIELD(Passes, minibatches), ML_FIELD(Passes, metrics), ML_FIELD(Passes, losses), ML_FIELD(Passes, norms),
@@ -156,6 +160,8 @@ static int is_computed(int64_t layers, const int64_t *widths, const Entities *en
     if (layers < 1 || layers > ML_MOST_LAYERS) return 0;
     if (!entities) return 1;
     int fits = entities->width % ML_BLOCK == 0 && widths[1] == 2 * entities->width && widths[0] == entities->inputs;
+    fits &= entities->named >= 0 && entities->first_named >= 0 && entities->first_named + entities->named <= entities->tokens;
+    if (entities->named) fits &= entities->first_named > 0 && widths[layers] > entities->width;
     return layers > 1 && fits && entities->heads == ML_HEADS && entities->tokens > 0 && entities->tokens <= ML_SPAN;
 }
 
@@ -169,6 +175,8 @@ int64_t network_numbers(Network *net, int64_t layers, const int64_t *widths, int
     net->has_norms = has_norms;
     net->first = entities != 0;
     if (entities) net->attention.entities = *entities;
+    net->actions = widths[layers];
+    if (entities && entities->named) net->actions += entities->named - entities->width - 1;
     net->most_rows = most_rows;
     net->trains = trains;
     return lay_out(net, 0);
@@ -179,13 +187,13 @@ void network_place(Network *net, float *memory) { lay_out(net, memory); }
 void network_pack(Network *net, const float *parameters) { pack(net, parameters); }
 
 void networks_forward(Network *nets, int64_t networks, const float *inputs, int64_t rows, float *outputs) {
-    int64_t in = nets->widths[0], out = nets->widths[nets->layers], stride = padded_width(out);
+    int64_t in = nets->widths[0], out = nets->actions, stride = padded_width(out);
     for (Network *net = nets; net < nets + networks; net++)
         for (int64_t from = 0, some; from < rows; from += some, inputs += some * in) {
             some = lesser(rows - from, nets->most_rows);
             forward(net, inputs, 0, some);
             for (int64_t row = 0; row < some; row++, outputs += out)
-                copy(outputs, net->units[net->layers] + row * stride, out);
+                copy(outputs, net->outputs + row * stride, out);
         }
 }
 
@@ -195,9 +203,9 @@ void network_forward(Network *net, const float *parameters, const float *inputs,
 }
 
 void network_backward(Network *net, const float *grad_output, int64_t rows, float *gradient) {
-    int64_t out = net->widths[net->layers], stride = padded_width(out);
+    int64_t out = net->actions, stride = padded_width(out);
     for (int64_t row = 0; row < rows; row++)
-        copy(net->slopes[net->layers] + row * stride, grad_output + row * out, out);
+        copy(net->output_slopes + row * stride, grad_output + row * out, out);
     backward(net, rows);
     unpack(net, gradient);
 }
@@ -207,12 +215,12 @@ double network_step(Adam *adam) { return adam_step(adam); }
 /* Returns the sum of the rows' losses; `metrics` are `apart` numbers from one to the next. */
 static double policy_loss(Network *net, const PolicyRows *policy, const int64_t *places, int64_t rows, float *metrics,
                           int64_t apart) {
-    int64_t actions = net->widths[net->layers], stride = padded_width(actions);
+    int64_t actions = net->actions, stride = padded_width(actions);
     double loss = 0;
     for (int64_t from = 0; from < rows; from += ML_LANES) {
         float *parts[3] = {metrics + from, metrics + apart + from, metrics + 2 * apart + from};
         policy_rows(policy, places + from, lesser(rows - from, ML_LANES), actions, (float)rows,
-                    net->units[net->layers] + from * stride, net->slopes[net->layers] + from * stride, stride,
+                    net->outputs + from * stride, net->output_slopes + from * stride, stride,
                     net->planes, parts, &loss);
     }
     return loss;
@@ -222,8 +230,8 @@ static double value_loss(Network *net, const ValueRows *critic, const int64_t *p
     int64_t stride = padded_width(1);
     double loss = 0;
     for (int64_t row = 0; row < rows; row++)
-        net->slopes[net->layers][row * stride] =
-            value_row(critic, places[row], net->units[net->layers][row * stride], (float)rows, &loss);
+        net->output_slopes[row * stride] =
+            value_row(critic, places[row], net->outputs[row * stride], (float)rows, &loss);
     return loss;
 }
 

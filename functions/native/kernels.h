@@ -57,6 +57,7 @@ typedef struct {
 typedef struct {
     int64_t inputs, tokens, width, heads;
     int64_t embedding; /* rows [width]: weights and bias of the agent's token, weights of blocks, their biases */
+    int64_t first_named, named; /* the first of the tokens that actions name, and how many of them there are */
     const Token *token;
     const int64_t *columns; /* of inputs, token after token [inputs] */
     const float *absent;
@@ -108,7 +109,8 @@ ML_EXPORT void doubles_exp(double *numbers, int64_t count);
 
 ML_EXPORT int64_t network_bytes(void);
 /* Describes a network for passes over `most_rows` rows. Its first layer is the attention over `entities` unless they are
- * NULL. Returns how many numbers it works in, or -1 for a shape that the kernels do not compute. */
+ * NULL. If actions name some, the last of the `widths` is that of the moves, a bias and a query, of which scores are made,
+ * and outputs are those of the moves and the scores. Returns how many numbers it works in, or -1 for a shape that the kernels do not compute. */
 ML_EXPORT int64_t network_numbers(Network *net, int64_t layers, const int64_t *widths, int64_t activation,
                                   int64_t has_norms, const Entities *entities, int64_t most_rows, int64_t trains);
 /* `memory` holds so many zeros, which stay where rows are padded. */

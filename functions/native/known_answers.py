@@ -28,13 +28,19 @@ class Shape(NamedTuple):
     """A network's widths, activation (`enum Activation` of kernels.h), and whether hidden layers have norms.
 
     If it has `tokens` (`Token` of kernels.h), the first layer is attention over them. Inputs stand in the opposite
-    order, and all numbers of an absent token are ABSENT.
+    order, and all numbers of an absent token are ABSENT. Actions name `aims[1]` tokens from the token `aims[0]` on.
     """
 
     widths: tuple[int, ...]
     activation: int
     has_norms: bool
     tokens: tuple[tuple[int, ...], ...] = ()
+    aims: tuple[int, int] = (0, 0)
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs."""
+        return self.widths[-1] + (self.aims[1] - self.width - 1 if self.aims[1] else 0)
 
     @property
     def width(self) -> int:
@@ -59,6 +65,7 @@ ACTING = Shape((6, 40, 18), RELU, False)
 ABSENT = 0.25
 ATTENTIVE = Shape((7, 96, 20, 5), TANH, True, ((0, 1, 0, 1, -1), (1, 2, 2, 6, 0), (3, 2, 2, 6, 0), (5, 2, 4, 7, -1)))
 SEEING = Shape((21, 32, 1), RELU, False, ((0, 3, 0, 3, -1), *((place, 2, 4, 6, 0) for place in range(3, 21, 2))))
+SCORING = ATTENTIVE._replace(widths=(7, 96, 20, 52), aims=(1, 2))
 """Of four tokens and of ten: their queries leave over half of eight lanes, and most of sixteen."""
 AGENTS, BODIES, ENVS, STEPS = 3, 5, 21, 4
 FIRST, SECOND = np.array([0, 0, 1, 2]), np.array([1, 2, 2, 4])
@@ -108,12 +115,12 @@ class NetworkMemory:
 
     def __init__(self, library: CDLL, shape: Shape, rows: int, trains: bool) -> None:
         self.fields = create_string_buffer(library.network_bytes())
-        widths, activation, has_norms, tokens = shape
+        widths, activation, has_norms, tokens, aims = shape
         sizes, columns = np.array(widths, np.int64), np.arange(widths[0])[::-1].copy()
         described = (interface.TokenFields * len(tokens))(*(interface.TokenFields(*token) for token in tokens))
         self.arrays = described, columns, np.full(widths[0], ABSENT, np.float32)
         places = addressof(described), *(array.ctypes.data for array in self.arrays[1:])
-        entities = interface.EntitiesFields(widths[0], len(tokens), shape.width, HEADS, shape.embedding, *places)
+        entities = interface.EntitiesFields(widths[0], len(tokens), shape.width, HEADS, shape.embedding, *aims, *places)
         kind = activation, has_norms, byref(entities) if tokens else None
         numbers = library.network_numbers(self.fields, len(widths) - 1, sizes.ctypes.data, *kind, rows, trains)
         self.memory = np.zeros(numbers, np.float32)
@@ -208,7 +215,8 @@ def critics(library: CDLL) -> Answers:
 
 def attended() -> Iterator[tuple[Shape, Samples]]:
     """Networks with attention, each with samples that lack some tokens, then with a number that is NaN as well."""
-    for shape, samples in (ATTENTIVE, policy_samples(ROWS, 7, 5)), (SEEING, critic_samples(ROWS, 21)):
+    policy = policy_samples(ROWS, 7, 5)
+    for shape, samples in (ATTENTIVE, policy), (SEEING, critic_samples(ROWS, 21)), (SCORING, policy):
         inputs = samples["inputs"]
         for place, features, *_ in shape.tokens:
             last = inputs.shape[1] - place
@@ -315,7 +323,7 @@ KINDS: dict[str, tuple[Callable[[CDLL], Answers], str]] = {
     "Adam's steps": (steps, "c7ef280999b08ef1"),
     "the training of policies": (policies, "c25b357223620621"),
     "the training of critics": (critics, "e221014ed6177efb"),
-    "attention": (attention, "d5f9eb5054f8bb82"),
+    "attention": (attention, "776c6dd9086cdc06"),
     "numbers that are none": (none, "1a830dd968f01c14"),
     "physics": (physics, "d5b7398bfb914127"),
 }

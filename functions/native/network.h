@@ -23,13 +23,17 @@ struct Network {
     float *slopes[ML_MOST_LAYERS + 1]; /* d loss / d what a linear layer returns [rows, padded width] */
     Norm norms[ML_MOST_LAYERS];
     Attention attention;
+    int64_t actions;                /* numbers of a row of outputs */
+    float *outputs, *output_slopes; /* [rows, padded actions]: the last of the above, or scores of entities */
     float *planes;                  /* what a loss works in, then the gradient of few outputs */
 };
 
 ML_INLINE int64_t is_hidden(const Network *net, int64_t layer) { return layer + 1 < net->layers; }
 
-/* Numbers between two layers of activations; inputs are not padded. */
+/* Numbers between two layers of activations; inputs are not padded, and named tokens stand behind those of the attention. */
 ML_INLINE int64_t stride_of(const Network *net, int64_t level) {
+    const Entities *entities = &net->attention.entities;
+    if (level && level == net->first) return pooled_rows(entities) * entities->width;
     return level ? padded_width(net->widths[level]) : net->widths[0];
 }
 
@@ -105,7 +109,24 @@ static void gather_inputs(Network *net, const float *inputs, const int64_t *plac
     }
 }
 
-/* Outputs of the rows of `inputs` [., in] with the indices `places` (NULL: the first rows), in the last `units`. A backward
+ML_INLINE int64_t moves_of(const Network *net) { return net->actions - net->attention.entities.named; }
+
+static void score_rows(Network *net, int64_t rows) {
+    int64_t last = stride_of(net, net->layers), attended = stride_of(net, 1), stride = padded_width(net->actions);
+    for (int64_t row = 0; row < rows; row++)
+        score(&net->attention, net->units[net->layers] + row * last, net->units[1] + row * attended, moves_of(net),
+              net->outputs + row * stride);
+}
+
+static void score_rows_back(Network *net, int64_t rows) {
+    int64_t last = stride_of(net, net->layers), attended = stride_of(net, 1), stride = padded_width(net->actions);
+    for (int64_t row = 0; row < rows; row++)
+        score_back(&net->attention, net->output_slopes + row * stride, net->units[net->layers] + row * last,
+                   net->units[1] + row * attended, moves_of(net), net->slopes[net->layers] + row * last,
+                   net->slopes[1] + row * attended);
+}
+
+/* Outputs of the rows of `inputs` [., in] with the indices `places` (NULL: the first rows), in `outputs`. A backward
  * pass finds the rows in the first. */
 static void forward(Network *net, const float *inputs, const int64_t *places, int64_t rows) {
     if (net->trains || net->first) gather_inputs(net, inputs, places, rows);
@@ -120,12 +141,14 @@ static void forward(Network *net, const float *inputs, const int64_t *places, in
             normalise(&net->norms[layer], net->units[layer + 1], net->units[layer + 1], net->widths[layer + 1], rows);
         if (is_hidden(net, layer)) activate(net, layer, rows);
     }
+    if (net->attention.entities.named) score_rows(net, rows);
 }
 
 /* The gradient of a layer's weights: units, transposed, times slopes. With few outputs it is computed transposed, as most
  * of its columns would be padding. */
 static void weight_gradient(Network *net, int64_t layer, int64_t rows) {
     int64_t in = net->widths[layer], out = net->widths[layer + 1], below = stride_of(net, layer), stride = padded_width(out);
+    int64_t wide = padded_width(in);
     int is_narrow = !is_hidden(net, layer) && layer && out <= ML_BLOCK / 2;
     float *gradient = net->gradients[layer], *transposed = net->planes, one = 1;
     for (int64_t from = 0; from < rows; from += ML_SPAN) {
@@ -133,24 +156,25 @@ static void weight_gradient(Network *net, int64_t layer, int64_t rows) {
         const float *units = net->units[layer] + from * below, *slopes = net->slopes[layer + 1] + from * stride;
         Left by_unit = {units, 1, below}, by_slope = {slopes, 1, stride}, ones = {&one, 0, 0};
         if (is_narrow)
-            product(by_slope, out, units, below, span, filled_width(in), 0, from > 0, transposed, below);
+            product(by_slope, out, units, below, span, filled_width(in), 0, from > 0, transposed, wide);
         else
             product(by_unit, in, slopes, stride, span, filled_width(out), 0, from > 0, gradient, stride);
         product(ones, 1, slopes, stride, span, filled_width(out), 0, from > 0, gradient + in * stride, stride);
     }
     if (!is_narrow) return;
     for (int64_t from = 0; from < in; from++)
-        for (int64_t to = 0; to < out; to++) gradient[from * stride + to] = transposed[to * below + from];
+        for (int64_t to = 0; to < out; to++) gradient[from * stride + to] = transposed[to * wide + from];
 }
 
-/* Gradients of all parameters from d loss / d outputs in the last `slopes`. */
+/* Gradients of all parameters from d loss / d outputs in `output_slopes`. */
 static void backward(Network *net, int64_t rows) {
+    if (net->attention.entities.named) score_rows_back(net, rows);
     for (int64_t layer = net->layers - 1; layer >= net->first; layer--) {
         int64_t in = net->widths[layer], out = net->widths[layer + 1], below = stride_of(net, layer);
         weight_gradient(net, layer, rows);
         if (!layer) break;
         Left left = {net->slopes[layer + 1], padded_width(out), 1};
-        product(left, rows, net->transposed[layer], below, out, filled_width(in), 0, 0, net->slopes[layer], below);
+        product(left, rows, net->transposed[layer], padded_width(in), out, filled_width(in), 0, 0, net->slopes[layer], below);
         if (layer == net->first) break;
         activate_back(net, layer - 1, rows);
         if (net->has_norms) normalise_back(&net->norms[layer - 1], net->slopes[layer], in, rows, 0);

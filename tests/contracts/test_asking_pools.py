@@ -95,8 +95,7 @@ def events(what="begin"):
 
 
 def test_the_actions_of_a_batch_are_served_side_by_side_as_far_as_there_are_slots(lane):
-    run = lane(judge=meet_judge(slots=3))
-    (step,) = asked(run, ["ask", "judge", ["0.1 3"] * 6])
+    (step,) = asked(lane(judge=meet_judge(slots=3)), ["ask", "judge", ["0.1 3"] * 6])
     assert [error for _, error in told(step)] == [""] * 6
     assert most_at_once(calls()) == 3
     assert {slot for *_, slot in step["told"]} == {0, 1, 2}
@@ -175,8 +174,7 @@ def test_a_run_with_many_questions_does_not_keep_one_with_few_waiting(pool, lane
 
 
 def test_actions_begin_no_faster_than_the_rate_says(lane):
-    run = lane(judge=wait_judge(slots=8, rate="20/s"))
-    (step,) = asked(run, ["ask", "judge", ["0"] * 6])
+    (step,) = asked(lane(judge=wait_judge(slots=8, rate="20/s")), ["ask", "judge", ["0"] * 6])
     begins_s = sorted(note.when - step["began"] for note in calls() if note.what == "begin")
     assert all(begin >= number / 20 for number, begin in enumerate(begins_s)) and len(begins_s) == 6
 
@@ -345,8 +343,7 @@ def test_a_question_that_an_exception_has_interrupted_is_answered_to_nobody(pool
 
 
 def test_what_a_task_has_started_cannot_ask_and_says_so(lane):
-    run = lane(judge=wait_judge())
-    (step,) = asked(run, ["ask in a child", "judge"])
+    (step,) = asked(lane(judge=wait_judge()), ["ask in a child", "judge"])
     assert step == {"fault": "resource 'judge': a process that a task has started cannot ask; its task can"}
 
 

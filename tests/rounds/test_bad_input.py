@@ -144,8 +144,7 @@ def test_an_environment_that_breaks_stops_the_run_resumably(marless, processes, 
 
 
 def test_a_diverged_run_gets_the_hint_to_learn_more_slowly_and_not_to_resume(marless):
-    diverged = ("algorithm.name=iql", "algorithm.lr=1e30")
-    said = marless.train("first", *diverged)
+    said = marless.train("first", "algorithm.name=iql", "algorithm.lr=1e30")
     assert said.code == 1
     assert "holds NaN or infinity; a resume would repeat it; try lower learning rates (algorithm.lr," in the_line(said)
     assert "marless resume" not in the_line(said)

@@ -58,8 +58,7 @@ def test_a_damaged_newest_object_sends_the_run_back_to_its_checkpoint(tmp_path, 
 
 
 def test_the_bill_of_an_abandoned_round_goes_on_with_its_lost_attempt(tmp_path):
-    state = killed_in_round(tmp_path, 3)
-    spoil(tmp_path, state.objects[-1])
+    spoil(tmp_path, killed_in_round(tmp_path, 3).objects[-1])
     resumed = drive(tmp_path, [*OPTIONS, "stop.rounds=5"])
     assert resumed.state.meter.learner.attempts_lost == 1
     # Rounds 1 to 3 and the learner that was lost, then rounds 3 to 5 again; one initialisation.
@@ -67,8 +66,7 @@ def test_the_bill_of_an_abandoned_round_goes_on_with_its_lost_attempt(tmp_path):
 
 
 def test_a_missing_object_counts_as_damaged(tmp_path, undisturbed):
-    state = killed_in_round(tmp_path, 3)
-    (tmp_path / "objects" / state.objects[0].key).unlink()
+    (tmp_path / "objects" / killed_in_round(tmp_path, 3).objects[0].key).unlink()
     assert drive(tmp_path, [*OPTIONS, "stop.rounds=5"]).sha256 == undisturbed.sha256
 
 
@@ -82,8 +80,7 @@ def test_a_damaged_checkpoint_too_cannot_be_resumed(tmp_path):
 
 
 def test_damage_before_the_first_checkpoint_says_that_there_is_none(tmp_path):
-    state = killed_in_round(tmp_path, 1)
-    spoil(tmp_path, state.objects[0])
+    spoil(tmp_path, killed_in_round(tmp_path, 1).objects[0])
     with pytest.raises(Unresumable, match="no checkpoint"):
         drive(tmp_path, [*OPTIONS, "stop.rounds=5"])
 

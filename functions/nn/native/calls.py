@@ -62,8 +62,9 @@ class Description(NamedTuple):
             absent += block.absent
             weights, bias = weights + block.features, bias + 1
         arrays = (TokenFields * len(tokens))(*tokens), np.array(columns, np.int64), np.array(absent, np.float32)
-        places = ctypes.addressof(arrays[0]), arrays[1].ctypes.data, arrays[2].ctypes.data
-        return cls(EntitiesFields(len(columns), len(tokens), width, HEADS, bias, *places), *arrays)
+        pointers, places = (ctypes.addressof(arrays[0]), *(array.ctypes.data for array in arrays[1:])), front.places()
+        sizes = len(columns), len(tokens), width, HEADS, bias, min(places, default=0), len(places)
+        return cls(EntitiesFields(*sizes, *pointers), *arrays)
 
 
 class NativeOptimiser:
@@ -232,5 +233,6 @@ def _covers_front(network: Network) -> bool:
     if front is None or not issubclass(front, EntityAttention):
         return front is None
     tokens = 1 + sum(len(block.columns) for block in front.entities.blocks)
-    fits = len(sizes) > 2 and not front.places() and sizes[1] % (2 * BLOCK) == 0 and tokens <= _MOST_TOKENS
+    fits = len(sizes) > 2 and sizes[1] % (2 * BLOCK) == 0 and tokens <= _MOST_TOKENS
+    fits &= network.outputs >= len(front.places())
     return fits and not front.entities.fault(sizes[0])

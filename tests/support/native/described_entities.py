@@ -7,10 +7,10 @@ from marless.functions.environments.entities.description import Entities, Entity
 ABSENT = 0.5
 
 
-def described(own, *blocks, order=None):
+def described(own, *blocks, order=None, first_action=None):
     """Some own numbers, and blocks of a count of entities, a number of features, and whether entities may be absent.
 
-    Columns are in the given order.
+    Columns are in the given order. Actions name the entities of the last block if there is a first action.
     """
     start, made = own, []
     size = own + sum(count * features for count, features, _ in blocks)
@@ -18,7 +18,8 @@ def described(own, *blocks, order=None):
     for name, (count, features, can_be_absent) in enumerate(blocks):
         columns = order[np.array(columns_of(count, (start, features)))].tolist()
         absent = (ABSENT,) * features * can_be_absent
-        made.append(EntityBlock(str(name), tuple(map(tuple, columns)), absent=absent))
+        first = first_action if name + 1 == len(blocks) else None
+        made.append(EntityBlock(str(name), tuple(map(tuple, columns)), absent=absent, first_action=first))
         start += count * features
     return Entities.of(size, *made)
 

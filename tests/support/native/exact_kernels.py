@@ -133,11 +133,13 @@ class Attention:
         self.embedding = parts[0].reshape(-1, self.width)
         self.gain, self.shift, *matrices, self.out_bias = parts[1:]
         self.qkv, self.out = (matrix.reshape(self.width, -1) for matrix in matrices)
+        self.aims = np.arange(shape.aims[1]) + shape.aims[0]
+        self.pooled_rows = 2 + len(self.aims)
         self.size, self.each, self.few = sum(part.size for part in parts), self.width // 2, 256 // self.count
         self.scale = F(1) / np.sqrt(F(self.each))
 
     def forward(self, x):
-        """Return outputs ``[rows, 2 width]``. Lists hold one array for each token or row."""
+        """Return outputs ``[rows, pooled rows x width]``. Lists hold one array for each token or row."""
         self.x = x[:, ::-1]
         of_tokens, present = [], []
         for start, features, weights, bias, absent in self.tokens:
@@ -173,21 +175,24 @@ class Attention:
         return shares * (F(1) / total)
 
     def pool(self, tokens):
-        """The first of the tokens and their mean, in turn ``[2 rows, width]``."""
+        """The first of the tokens, their mean and those that actions name, in turn ``[rows x pooled rows, width]``."""
         mean = np.zeros((len(tokens), self.width), F)
         for place in range(self.count):
             mean = fused(self.parts[:, place, None], tokens[:, place], mean)
-        return np.stack([tokens[:, 0], mean], axis=1).reshape(-1, self.width)
+        return np.concatenate([tokens[:, :1], mean[:, None], tokens[:, self.aims]], axis=1).reshape(-1, self.width)
 
     def backward(self, slopes):
         """The gradient of all parameters from d loss / d outputs."""
         pairs = slopes.reshape(-1, self.width)
-        by_pooled = product(pairs, self.out.T, F(0)).reshape(-1, 2, self.width)
-        by_products = np.stack([self.attend_back(row, *both) for row, both in enumerate(by_pooled)])
+        by_pooled = product(pairs, self.out.T, F(0)).reshape(-1, self.pooled_rows, self.width)
+        by_products = np.stack([self.attend_back(row, *one) for row, one in enumerate(by_pooled)])
         flat_products = by_products.reshape(-1, 3 * self.width)
         through, gain, shift = normalise_back(product(flat_products, self.qkv.T, F(0)), self.norm)
-        by_tokens = fused(self.parts[..., None], slopes[:, None, self.width :], through.reshape(self.units.shape))
+        by_tokens = fused(
+            self.parts[..., None], slopes[:, None, self.width : 2 * self.width], through.reshape(self.units.shape)
+        )
         by_tokens[:, 0] = by_tokens[:, 0] + slopes[:, : self.width]
+        by_tokens[:, self.aims] += slopes[:, 2 * self.width :].reshape(len(slopes), -1, self.width)
         by_tokens = by_tokens * np.where(self.units > 0, F(1), F(0))
         embedding = np.zeros_like(self.embedding)
         seen = set()
@@ -203,7 +208,7 @@ class Attention:
         normed = self.normed.reshape(-1, self.width)
         qkv = self.summed(normed, flat_products, self.count)
         ones = np.ones((len(pairs), 1), F)
-        out, out_bias = (self.summed(left, pairs, 2) for left in (self.pooled, ones))
+        out, out_bias = (self.summed(left, pairs, self.pooled_rows) for left in (self.pooled, ones))
         return np.concatenate([part.ravel() for part in (embedding, gain, shift, qkv, out, out_bias)])
 
     def spans(self, rows, times):
@@ -216,10 +221,10 @@ class Attention:
             first = other + first
         return first
 
-    def attend_back(self, row, by_own, by_mean):
+    def attend_back(self, row, by_own, by_mean, *by_aims):
         """d loss / d queries, keys and values of a row ``[tokens, 3, heads, each]``."""
         own = np.zeros((self.count, self.width), F)
-        own[0] = by_own
+        own[[0, *self.aims]] = by_own, *by_aims
         by_contexts = fused(self.parts[row, :, None], by_mean, own).reshape(self.count, 2, self.each)
         result = np.empty_like(self.products[row])
         for head, shares in enumerate(self.shares[row]):
@@ -238,9 +243,10 @@ class Network:
     """A perceptron with parameters in one vector, as functions/nn/shape.py has them."""
 
     def __init__(self, shape, flat):
-        widths, activation, has_norms, tokens = shape
+        widths, activation, has_norms, tokens, aims = shape
         self.is_tanh, self.layers, self.norms = activation == known.TANH, [], []
         self.attention = Attention(shape, flat) if tokens else None
+        self.aims, self.width = aims[1], shape.width
         if self.attention:
             widths, flat = widths[1:], flat[self.attention.size :]
         for width, out in itertools.pairwise(widths):
@@ -252,7 +258,9 @@ class Network:
             flat = flat[2 * out :]
 
     def forward(self, x):
-        x = self.attention.forward(x) if self.attention else x
+        if self.attention:
+            x, named = np.split(self.attention.forward(x), [2 * self.width], axis=1)
+            self.named = named.reshape(len(x), self.aims, self.width)
         self.units, self.normed = [x], []
         for place, (weights, bias) in enumerate(self.layers):
             x = product(x, weights, bias)
@@ -262,7 +270,24 @@ class Network:
                     self.normed.append(cache)
                 x = self.activate(x)
             self.units.append(x)
-        return x
+        return self.scores(x) if self.aims else x
+
+    def scores(self, last):
+        moves, bias, query = np.split(last, [-self.width - 1, -self.width], axis=1)
+        total = np.zeros((len(last), self.aims), F)
+        for place in range(self.width):
+            total = fused(query[:, place, None], self.named[..., place], total)
+        return np.concatenate([moves, total * (F(1) / np.sqrt(F(self.width))) + bias], axis=1)
+
+    def scores_back(self, slopes):
+        """Slopes of what the last layer returns, and of named tokens ``[rows, aims, width]``."""
+        moves, by_score = np.split(slopes, [-self.aims], axis=1)
+        scaled, by_query, by_bias = by_score * (F(1) / np.sqrt(F(self.width))), F(0), F(0)
+        for place in range(self.aims):
+            by_bias = by_bias + by_score[:, place, None]
+            by_query = fused(scaled[:, place, None], self.named[:, place], by_query)
+        by_named = self.units[-1][:, None, -self.width :] * scaled[..., None]
+        return np.concatenate([moves, by_bias, by_query], axis=1), by_named
 
     def activate(self, x):
         return tanh(x) if self.is_tanh else np.where(x < 0, F(0), x)
@@ -270,6 +295,7 @@ class Network:
     def backward(self, slopes):
         """The gradient of all parameters."""
         parts, of_norms = [], []
+        slopes, by_named = self.scores_back(slopes) if self.aims else (slopes, slopes[:, :0])
         for place in reversed(range(len(self.layers))):
             units = self.units[place]
             bias = product(np.ones((1, len(slopes)), F), slopes, F(0))
@@ -278,7 +304,8 @@ class Network:
                 break
             slopes = product(slopes, self.layers[place][0].T, F(0))
             if place == 0:
-                parts[:0] = [self.attention.backward(slopes)]
+                by_attended = np.concatenate([slopes, by_named.reshape(len(slopes), -1)], axis=1)
+                parts[:0] = [self.attention.backward(by_attended)]
                 break
             slopes = slopes * (fused(-units, units, F(1)) if self.is_tanh else np.where(units > 0, F(1), F(0)))
             if self.norms:
@@ -397,8 +424,7 @@ def none():
 
 def steps():
     vectors, counts, settings = known.step_inputs()
-    norms = [step(vectors, count + 1, *settings) for count in counts]
-    return [*vectors, np.array(norms)]
+    return [*vectors, np.array([step(vectors, count + 1, *settings) for count in counts])]
 
 
 def physics():

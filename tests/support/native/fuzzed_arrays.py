@@ -29,7 +29,8 @@ def networks(draw):
     if draw(st.integers(0, 2)) == 0:
         entities = draw(descriptions())
         front = attention_over(entities)
-        sizes = (entities.size, draw(st.sampled_from([32, 64, 96])), *sizes[1:])
+        pooled = draw(st.sampled_from([32, 64, 96]))
+        sizes = (entities.size, pooled, *sizes[1:-1], sizes[-1] + max(0, front.surplus(pooled) + len(front.places())))
     kind = {"activation": draw(st.sampled_from([Tanh, Relu])), "norm": draw(st.sampled_from([None, LayerNorm]))}
     return Network(sizes, front=front, **kind)
 
@@ -40,7 +41,7 @@ def descriptions(draw):
     block = st.tuples(st.integers(1, 12), st.integers(1, 3), st.booleans())
     own, blocks = draw(st.integers(1, 4)), draw(st.lists(block, max_size=2))
     order = draw(st.permutations(range(own + sum(count * features for count, features, _ in blocks))))
-    return described(own, *blocks, order=order)
+    return described(own, *blocks, order=order, first_action=draw(st.sampled_from([None, 1])))
 
 
 def wrong(draw, array):

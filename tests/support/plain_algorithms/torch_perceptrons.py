@@ -23,6 +23,7 @@ def torch_module(network, flat):
                 module = Attention(layer)
                 parameters += [module.of[name] for name in vars(layer)]
         modules.append(module)
+    modules += [Scores(modules[0])] * (network.outputs != network.sizes[-1])
     for module in (*linears, *norms):
         parameters += [module.weight, module.bias]
     return torch.nn.Sequential(*modules), parameters
@@ -55,8 +56,23 @@ class Attention(torch.nn.Module):
             *[normed.transpose(0, 1)] * 3, width, 2, of["qkv"].T, None, None, None, False, 0.0, of["out"].T,
             of["out_bias"], key_padding_mask=absent,
         )  # fmt: skip
-        tokens = (tokens + changed.transpose(0, 1)) * ~absent[..., None]
+        self.results = tokens + changed.transpose(0, 1)
+        tokens = self.results * ~absent[..., None]
         return torch.cat([tokens[:, 0], tokens.sum(dim=1) / (~absent).sum(dim=1, keepdim=True)], dim=1)
+
+
+class Scores(torch.nn.Module):
+    """Scores of the entities that actions name, behind those of moves."""
+
+    def __init__(self, attention):
+        super().__init__()
+        self.attention = [attention]  # not one of its modules
+
+    def forward(self, rows):
+        entities, results = self.attention[0].entities, self.attention[0].results
+        tokens, width = results[:, -len(entities.named_block.columns) :], results.shape[2]
+        scores = torch.einsum("rnw,rw->rn", tokens, rows[:, -width:]) / width**0.5
+        return torch.cat([rows[:, : -width - 1], scores + rows[:, -width - 1 : -width]], dim=1)
 
 
 def expected(network, flat, inputs, grad_output):

@@ -42,8 +42,7 @@ def written(monkeypatch):
 
 def test_the_adapter_and_the_plain_loop_play_the_same_episodes(written):
     task = EnvTask(name="pettingzoo:benchmarks.adapters.masked_games:Written")
-    environment = registry.make(task, 1)
-    plan = draw(environment, 30)
+    plan = draw(registry.make(task, 1), 30)
     raw = parallel(Written)
     assert sum(plan.lengths) >= 30 and max(plan.lengths) <= 12
     found = measuring.subjects(Entry(task, lambda plan: raw(plan), steps=30))
@@ -74,8 +73,7 @@ def test_a_plan_has_legal_actions_only():
 def test_a_game_of_turns_is_played_to_its_end_in_each_episode():
     from pettingzoo.classic import tictactoe_v3
 
-    entry = ENTRIES["tic-tac-toe"]
-    plan = draw(registry.make(entry.task, 1), 40)
+    plan = draw(registry.make(ENTRIES["tic-tac-toe"].task, 1), 40)
     game = tictactoe_v3.env()
     turns(lambda: game)(plan).play()  # an illegal move would end a game early, and `next` would not fit
     assert all(5 <= length <= 9 for length in plan.lengths)

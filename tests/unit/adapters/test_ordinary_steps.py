@@ -137,8 +137,7 @@ def test_what_a_step_returned_is_not_written_again(task):
 
 
 def test_numbers_whose_squares_are_not_finite_are_still_numbers():
-    environment = registry.make(here("Sights"), 1)
-    seen = environment.reset(np.random.default_rng(0))
+    seen = registry.make(here("Sights"), 1).reset(np.random.default_rng(0))
     np.testing.assert_array_equal(seen.values[0][0], np.full((2, 2), [1e30, -1e30], np.float32))
 
 
@@ -153,8 +152,7 @@ def test_a_number_too_large_for_float32_is_a_fault_without_a_warning():
 
 
 def test_a_wrapper_that_changes_observations_is_asked_for_its_state():
-    environment = registry.make(here("Doubled"), 1)
-    seen = environment.reset(np.random.default_rng(0))
+    seen = registry.make(here("Doubled"), 1).reset(np.random.default_rng(0))
     np.testing.assert_array_equal(2 * seen.state[0], seen.values[0][0].reshape(-1))
 
 

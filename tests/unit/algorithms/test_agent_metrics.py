@@ -74,8 +74,7 @@ def test_of_ppo_the_agents_figures_weighted_by_rows_are_the_groups(name, recurre
 def test_an_agents_figures_are_those_that_it_has_alone():
     """Fixed weights, and advantages that are normalised over the group: only these depend on the other agent."""
     settings = {"hidden": [5], "num_minibatches": 2, "epochs": 1, "lr": 1e-300, "recurrent": True}
-    made = synthetic.spec("one choice", masked=True)
-    context, algorithm = synthetic.context("ippo", made, settings)
+    context, algorithm = synthetic.context("ippo", synthetic.spec("one choice", masked=True), settings)
     together = figures_of(context, algorithm, range(1))
     for agent, other in ((0, 2), (2, 0)):
         alive = context.batch.alive.copy()

@@ -274,8 +274,7 @@ def test_settings_are_the_same_after_they_travelled_to_a_function(overrides):
 
 def test_the_coordinator_sends_a_plug_in_s_settings_with_its_tasks():
     plan = make_plan(*OVERRIDES)
-    state = State(phase="initialise", spec=TASK, team=Team(groups=(0, 1)))
-    (task,) = in_flight(plan, state)
+    (task,) = in_flight(plan, State(phase="initialise", spec=TASK, team=Team(groups=(0, 1))))
     request = task.request()
     assert request.learning.algorithm == "house"
     assert (

@@ -88,8 +88,7 @@ def test_the_printed_configuration_is_the_configuration(overrides):
 
 def test_the_printed_configuration_has_every_key_with_its_meaning():
     """Those of a resource once there is one."""
-    config = load(None, ["resources.judge.serve=my_judge:grade"])
-    lines, table = document(config).splitlines(), ""
+    lines, table = document(load(None, ["resources.judge.serve=my_judge:grade"])).splitlines(), ""
     found = {}
     for above, text in zip(["", *lines], lines, strict=False):
         if text.startswith("["):

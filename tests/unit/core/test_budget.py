@@ -188,8 +188,7 @@ def test_a_seen_kind_may_take_ten_times_the_longest_and_at_least_a_second():
 
 
 def test_many_actors_share_what_an_unseen_kind_may_take():
-    plan = make_plan("stop.dollars=0.1", "actors.rollouts=50", "stop.rounds=3")
-    world = World(plan)
+    world = World(make_plan("stop.dollars=0.1", "actors.rollouts=50", "stop.rounds=3"))
     state = world.finish()
     assert (state.status, state.round) == ("finished", 3)
     timeouts = [request.timeout_s for request in world.invoker.asked if isinstance(request, SampleTask)]

@@ -113,8 +113,7 @@ def test_without_dynamic_sharing_the_trend_is_reported_and_nothing_is_proposed(r
 
 
 def test_taking_a_proposal_switches_sharing_and_counts_how_often():
-    config = settings(*DYNAMIC)
-    share = after(3, config).proposal
+    share = after(3, settings(*DYNAMIC)).proposal
     on = accept_proposal(ControllerState(times_switched_on=1), share)
     assert (on.shared, on.times_switched_on) == (True, 2)
     off = accept_proposal(on, replace(share, kind="split"))

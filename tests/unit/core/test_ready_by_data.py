@@ -92,8 +92,7 @@ def test_a_decision_is_asked_for_only_when_a_gate_is_complete_or_a_task_failed(f
         bad = fails and isinstance(request, SampleTask) and (request.address.round, request.attempt) == (2, 0)
         return [report(function, request, outcome="crash") if bad else answered(function, request)]
 
-    world = Shuffled(make_plan(*SPLIT, "actors.rollouts=40"), evaluations_last, script)
-    world.finish()
+    Shuffled(make_plan(*SPLIT, "actors.rollouts=40"), evaluations_last, script).finish()
     # Of round 2: one that sends it, one for each of the gates sample, learn/0, learn/1 and the end; and where all 40
     # samples failed once, one for each failure.
     decisions = [state for state in asked if state.round == 2 and state.phase == "round"]

@@ -275,8 +275,7 @@ def test_a_proposal_that_could_pass_the_cap_is_abandoned_and_training_goes_on(st
 
     def teams(cap):
         world = World(make_plan(*DYNAMIC, "stop.rounds=200", f"stop.dollars={cap}"), alike_replies())
-        state = world.finish()
-        return state, {line.event for line in world.journal}
+        return world.finish(), {line.event for line in world.journal}
 
     found = [teams(cap / 1e6) for cap in range(400, 4000, step)]
     assert all(state.status == "finished" for state, _ in found)

@@ -138,8 +138,7 @@ def test_algorithms_keep_their_rules_with_networks_of_factories(name, task, sett
 def test_actors_compute_what_learners_do(network, task, team):
     config, task, tensors = initial(network, team, task)
     policy = Policy(task, team, {key: array for key, array in tensors.items() if key.startswith("policy/")})
-    environment = RandomTask(task, 6)
-    seen = environment.reset(np.random.default_rng(5))
+    seen = RandomTask(task, 6).reset(np.random.default_rng(5))
     outputs, _ = policy.outputs(seen)
     for agent, group in enumerate(team.groups):
         weights = engine_of(config).weights(tensors, f"policy/g{group:02d}")
@@ -173,8 +172,7 @@ def test_an_absent_entity_changes_nothing():
 
 def test_a_policy_over_entities_acts_with_more_of_them():
     _, _, tensors = initial("attention", APART)
-    kind = AgentClass("all", (0, 1, 2), 18, 3, observation_shape=(6, 3))
-    larger = EnvSpec(NAMES, (kind,), 5)
+    larger = EnvSpec(NAMES, (AgentClass("all", (0, 1, 2), 18, 3, observation_shape=(6, 3)),), 5)
     policy = Policy(larger, APART, {key: array for key, array in tensors.items() if key.startswith("policy/")})
     outputs, _ = policy.outputs(RandomTask(larger, 4).reset(np.random.default_rng(5)))
     assert outputs[0].shape == (3, 4, 3)

@@ -83,8 +83,7 @@ def test_returns_are_counted_by_team():
     environment, episodes = registry.make(SPREAD, 5), Episodes(5, 3)
     environment.reset(np.random.default_rng(1))
     for _ in range(environment.spec.horizon):
-        step = environment.step((np.ones((5, 3), np.int64),))
-        episodes.add(step)
+        episodes.add(environment.step((np.ones((5, 3), np.int64),)))
     returns = episodes.agent_returns().sum(axis=1)
     for first, name in enumerate(("return_2_agents", "return_3_agents")):
         values, numbers = episodes.env_metrics[name]

@@ -34,8 +34,7 @@ def play(environment, seed, player):
 @pytest.mark.parametrize("agents", [2, 3])
 @pytest.mark.parametrize("options", [{}, {"masked": True}, {"elimination": True}, {"mixed": True, "horizon": 7}])
 def test_a_player_that_names_what_it_sees_gets_the_best_return_in_every_environment(agents, options):
-    chosen = task(agents, **options)
-    returns, lengths = play(toy.make(chosen, 50), 1, right_answers)
+    returns, lengths = play(toy.make(task(agents, **options), 50), 1, right_answers)
     np.testing.assert_allclose(returns, agents * options.get("horizon", 5), rtol=1e-12)
     assert (lengths == options.get("horizon", 5)).all()
 

@@ -152,8 +152,7 @@ def test_rounds_that_only_sample_are_no_part_of_what_a_round_takes():
 
 
 def test_a_simulated_run_has_the_bill_of_its_tasks():
-    found = simulate(recording(), SimulatedSetting(8, 6, 4))
-    meter = found.state.meter
+    meter = simulate(recording(), SimulatedSetting(8, 6, 4)).state.meter
     assert meter.actor.invocations == 1 + 6 * 8
     # 40 ms on a function's share of a vCPU, rounded up; describing takes 1 ms.
     memory = make_plan().config.functions.actor.memory_mb

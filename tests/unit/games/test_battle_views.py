@@ -86,8 +86,7 @@ def cone(values, section, place):
 def test_cones_show_two_units_of_a_section():
     # Ally 1 looks. Sections begin at the left, against the clock, so 16 is right of it and a little up.
     positions = [(15, 16.1), (10, 16), (14, 16.1), (12, 16.1), (13, 16.1), (10.1, 12)]
-    environment = battle(positions=positions, dead=(2,), observation_type="conic")
-    values = observed(environment).values[0][0, 1]
+    values = observed(battle(positions=positions, dead=(2,), observation_type="conic")).values[0][0, 1]
     assert values.size == 64 * SHOWN + 10
     first, second = (cone(values, 16, place) for place in (0, 1))
     # Ally 0 is never shown, the dead ally 2 is, then enemies: two of a section.
@@ -112,8 +111,7 @@ def test_sizes_are_smaxs(name, allies, enemies):
 
 
 def test_a_picture_fades_the_dead():
-    environment = battle(dead=(4,))
-    scene = environment.render(0)
+    scene = battle(dead=(4,)).render(0)
     dead, *alive = [shape for shape in scene.shapes if isinstance(shape, Disc)]
     # From the lower left corner, the dead unit first.
     np.testing.assert_allclose([(disc.x, 32 - disc.y) for disc in (dead, *alive)], near()[[4, 0, 1, 2, 3, 5]])

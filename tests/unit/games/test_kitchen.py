@@ -247,16 +247,14 @@ def test_the_way_to_a_held_thing_is_zero():
 
 
 def test_things_that_cannot_be_reached_are_zero():
-    environment = begun("forced_coordination")
-    step = act(environment, STAY)
+    step = act(begun("forced_coordination"), STAY)
     # Cook 0 at the right reaches pots only, cook 1 dispensers only.
     assert not features(step)[8:14].any() and features(step)[22] == features(step)[32] == 1
     assert features(step, 1)[8:10].any() and not features(step, 1)[22:42].any()
 
 
 def test_numbers_of_the_other_cook_follow():
-    environment = begun()
-    step = act(environment, STAY)
+    step = act(begun(), STAY)
     assert features(step)[46:92].tolist() == features(step, 1)[:46].tolist()
     # Where the other cook is from here, and where the cook is.
     assert features(step)[-4:].tolist() == [2, -1, 1, 2] and features(step, 1)[-4:].tolist() == [-2, 1, 3, 1]

@@ -26,7 +26,7 @@ def test_outputs_of_agents_are_refused_or_of_their_shapes(data, network, agents,
     stack, inputs = arrays(data.draw, (agents, network.parameters), (agents, blocks, envs, network.sizes[0]))
     acting = is_called(NativeNetworks, network, [stack], [], None)
     outputs = acting and is_called(acting.outputs, inputs, None)
-    assert outputs is None or outputs[0].shape == (*inputs.shape[:-1], network.sizes[-1])
+    assert outputs is None or outputs[0].shape == (*inputs.shape[:-1], network.outputs)
 
 
 @fuzzed
@@ -37,7 +37,7 @@ def test_outputs_of_agents_are_those_of_torch(data, network, agents, blocks, env
     outputs, _ = NativeNetworks(network, [stack], [], None).outputs(inputs, None)
     for agent in range(agents):
         rows = inputs[agent].reshape(-1, network.sizes[0]).astype(np.float64)
-        exact, _ = expected(network, stack[agent].astype(np.float64), rows, np.zeros((len(rows), network.sizes[-1])))
+        exact, _ = expected(network, stack[agent].astype(np.float64), rows, np.zeros((len(rows), network.outputs)))
         np.testing.assert_allclose(outputs[agent].reshape(exact.shape), exact, rtol=1e-4, atol=1e-4)
 
 

@@ -41,7 +41,7 @@ STEPS = st.integers(0, 2**40) | st.integers(-(2**66), 2**66)
 @fuzzed
 @given(st.data(), networks(), st.integers(1, 50))
 def test_passes_are_refused_or_come_to_numbers_of_their_shapes(data, network, rows):
-    perceptron, size, out = NativePerceptron(network), (network.parameters,), network.sizes[-1]
+    perceptron, size, out = NativePerceptron(network), (network.parameters,), network.outputs
     flat, inputs, grad_output, gradient = arrays(data.draw, size, (rows, network.sizes[0]), (rows, out), size)
     outputs = is_called(perceptron.forward, flat, inputs)
     assert outputs is None or outputs.shape == (len(inputs), out)
@@ -53,7 +53,7 @@ def test_passes_are_refused_or_come_to_numbers_of_their_shapes(data, network, ro
 def test_passes_over_numbers_are_those_of_torch(data, network, rows):
     flat = numbers(data.draw, (network.parameters,), is_finite=True) / 3
     inputs = numbers(data.draw, (rows, network.sizes[0]), is_finite=True)
-    grad_output = numbers(data.draw, (rows, network.sizes[-1]), is_finite=True)
+    grad_output = numbers(data.draw, (rows, network.outputs), is_finite=True)
     perceptron, gradient = NativePerceptron(network), np.zeros(network.parameters, np.float32)
     outputs = perceptron.forward(flat, inputs)
     perceptron.backward(grad_output, gradient)
@@ -67,8 +67,9 @@ def test_passes_over_numbers_are_those_of_torch(data, network, rows):
 @fuzzed
 @given(st.data(), networks(), st.integers(1, 40), st.booleans())
 def test_a_pass_of_training_is_refused_or_leaves_numbers_as_they_were_given(data, network, rows, is_critic):
+    is_critic = is_critic and network.outputs == network.sizes[-1]
     network = replace(network, sizes=(*network.sizes[:-1], 1)) if is_critic else network
-    draw, choices, size = data.draw, network.sizes[-1], (network.parameters,)
+    draw, choices, size = data.draw, network.outputs, (network.parameters,)
     *vectors, inputs, first, second = arrays(draw, size, size, size, (rows, network.sizes[0]), (rows,), (rows,))
     optimiser = is_called(NativeOptimiser, *vectors, draw(STEPS), 1e-3, 1e-5, draw(st.sampled_from([0.5, 0])))
     fault = draw(st.integers(0, 5))
@@ -128,6 +129,7 @@ def test_elementary_functions_are_those_of_numpy_for_every_number(data, shape, n
         Network((4, 32, 2), front=attention_over(Entities((0,), (EntityBlock("a", ((1,), (2, 3))),)))),
         Network((3, 32, 2), front=attention_over(Entities((0,), (EntityBlock("a", ((1,), (2,)), absent=(0, 0)),)))),
         Network((3, 2**40, 2), front=attention_over(described(3))),
+        Network((5, 32, 16), front=attention_over(described(3, (2, 1, False), first_action=0))),
     ],
 )
 def test_a_network_that_the_kernels_do_not_cover_is_refused(network):

@@ -66,6 +66,8 @@ def test_outputs_and_gradients_are_those_of_torch(sizes, norm, activation, rows)
         (described(1, (7, 3, True)), (128, 33, 5)),
         (described(2), (64, 7, 2)),
         (described(3, (30, 1, False), (33, 1, True)), (96, 3)),
+        (described(3, (2, 2, True), (5, 1, True), first_action=2), (96, 12, 51)),
+        (described(2, (33, 1, True), first_action=0), (32, 9, 17)),
     ],
 )
 def test_attention_and_its_gradients_are_those_of_torch(entities, sizes, rows):
@@ -77,7 +79,7 @@ def test_attention_and_its_gradients_are_those_of_torch(entities, sizes, rows):
 def require_torch_s(network, inputs, rng):
     rows, inputs = len(inputs), inputs.astype(np.float32)
     flat = (rng.standard_normal(network.parameters) / 3).astype(np.float32)
-    grad_output = rng.standard_normal((rows, network.sizes[-1])).astype(np.float32)
+    grad_output = rng.standard_normal((rows, network.outputs)).astype(np.float32)
     perceptron, gradient = NativePerceptron(network), np.full(network.parameters, np.nan, np.float32)
     outputs = perceptron.forward(flat, inputs)
     np.testing.assert_array_equal(NativePerceptron(network, trains=False).forward(flat, inputs), outputs)
@@ -116,6 +118,7 @@ def test_a_network_is_refused_at_the_door_of_the_kernels():
 
     assert is_computed(16) and not is_computed(17) and not is_computed(0) and not is_computed(-1)
     assert is_computed(2, 4, 16, HEADS) and not is_computed(1, 4, 16, HEADS) and not is_computed(2, 4, 32, HEADS)
+    assert is_computed(2, 4, 16, HEADS, 9, 2, 2) and not is_computed(2, 4, 16, HEADS, 9, 3, 2)
     assert not is_computed(2, 0, 16, HEADS) and not is_computed(2, 257, 16, HEADS) and not is_computed(2, 4, 16, 4)
 
 

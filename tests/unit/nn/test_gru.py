@@ -126,8 +126,7 @@ def test_a_hundred_steps_in_single_precision_stay_beside_torch():
     weights, rng = random_unit(18, 64, scale=0.15), np.random.default_rng(5)
     values = rng.standard_normal((100, 16, 18))
     single = Gru(*(array.astype(np.float32) for array in weights.arrays))
-    unit = in_torch(weights).float()
-    expected, _ = unit(torch.tensor(values, dtype=torch.float32))
+    expected, _ = in_torch(weights).float()(torch.tensor(values, dtype=torch.float32))
     found = gru.forward(single, values.astype(np.float32)).hidden
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected.detach().numpy(), rtol=0, atol=1e-5)

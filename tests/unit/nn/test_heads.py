@@ -57,8 +57,7 @@ def case(name, masked=False, seed=0):
         outputs = np.where(legal, outputs, -1e9)
     log_std = rng.standard_normal(head.log_std_size) - 0.5 if head.log_std_size else None
     noise = head.noise((1, ROWS), rng)
-    actions = head.draw(outputs[None], log_std, noise)[0][0]
-    return head, reference, outputs, log_std, actions
+    return head, reference, outputs, log_std, head.draw(outputs[None], log_std, noise)[0][0]
 
 
 def in_torch(reference, outputs, log_std):
@@ -164,8 +163,7 @@ def test_numbers_reach_the_environment_between_its_bounds():
     # -1 is low, 0 the middle, 1 high; before tanh that is far below, 0 and far above.
     expected = [[-1.0, 0.0, -3.0], [0.0, 5.0, -2.0], [1.0, 10.0, -1.0]]
     for head, far in ((Deterministic(BOUNDS), 1.0), (Gaussian(BOUNDS), 50.0)):
-        actions = np.repeat([[-far], [0.0], [far]], 3, axis=1)
-        found = head.to_environment(actions)
+        found = head.to_environment(np.repeat([[-far], [0.0], [far]], 3, axis=1))
         assert found.dtype == np.float32
         np.testing.assert_array_equal(found, np.array(expected, np.float32))
     half = Gaussian(BOUNDS).to_environment(np.full((1, 3), np.arctanh(0.5)))  # three quarters of the way

@@ -28,8 +28,7 @@ def test_entries_that_are_not_there_do_not_count():
     present = np.array([[True, True], [True, False], [False, False]])
     found = InputStatistics.none(2).merge(rows, present)
     np.testing.assert_array_equal(found.tensor, [[2, 1], [2, 7], [2, 0]])
-    nothing = found.merge(rows, np.zeros((3, 2), bool))
-    np.testing.assert_array_equal(nothing.tensor, found.tensor)
+    np.testing.assert_array_equal(found.merge(rows, np.zeros((3, 2), bool)).tensor, found.tensor)
 
 
 @pytest.mark.parametrize("precision", [np.float32, np.float64])

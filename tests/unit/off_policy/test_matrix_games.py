@@ -67,8 +67,7 @@ def test_no_sum_of_two_utilities_prefers_the_better_game_of_the_two():
     # The additive fit that the module names, by least squares over the four pairs of actions.
     pairs = all_pairs(2)
     features = np.concatenate([np.eye(2)[pairs[:, 0]], np.eye(2)[pairs[:, 1]]], axis=1)
-    pays = np.array([0.0, 1, 1, 8])
-    fitted = features @ np.linalg.lstsq(features, pays, rcond=None)[0]
+    fitted = features @ np.linalg.lstsq(features, np.array([0.0, 1, 1, 8]), rcond=None)[0]
     np.testing.assert_allclose(fitted, [-1.5, 2.5, 2.5, 6.5], atol=1e-12)
     assert fitted.max() < 7
 

@@ -27,8 +27,7 @@ def test_lost_attempts_are_told_with_their_seconds_and_dollars(attempts, unrepor
 
 
 def test_lost_attempts_cost_what_they_used():
-    plan = make_plan()
-    lost = lost_attempts(plan, State(lost_use=Meter(actor=TWO_SECONDS, puts=1)))
+    lost = lost_attempts(make_plan(), State(lost_use=Meter(actor=TWO_SECONDS, puts=1)))
     # 1769 MB for 2 s at $0.0000133334 a GB-second, two requests at $0.0000002, and a PUT at $0.000005.
     assert lost.dollars == pytest.approx(1769 / 1024 * 2 * 0.0000133334 + 2 * 0.0000002 + 0.000005)
     assert (lost.attempts, lost.seconds, lost.unreported) == (2, 2.0, 0)

@@ -75,8 +75,7 @@ def test_a_page_is_well_formed_and_loads_nothing(tmp_path):
 def test_the_figures_of_the_journal_are_on_the_page(tmp_path):
     summary = {"final_return": FINAL, "weights_sha256": "f00d"}
     folder = a_folder(tmp_path / "r", three_rounds(), seed=7, summary=summary, bill=[("s3 puts", 0.3), ("logs", 0.1)])
-    page = page_of(folder)
-    text = text_of(page)
+    text = text_of(page_of(folder))
     # 3 rounds of 100 steps, 2 seconds and $0.1.
     interval, speed = "-57.5 -58.2 to -56.8 (95 %)", "6.0 s 50 steps/s"
     for figure in (interval, "3,200 episodes, greedy", "300 3 rounds", speed, "$0.30"):
@@ -144,8 +143,7 @@ def test_an_agent_in_a_group_has_its_own_metric_or_that_of_the_group(tmp_path):
     folder = a_folder(
         tmp_path / "r", [a_line(1, team=(0, 0), metrics=metrics), a_line(2, team=(0, 0), metrics=metrics)]
     )
-    page = page_of(folder)
-    names = re.search(r"<b>Entropy</b>.*?</figure>", page).group()
+    names = re.search(r"<b>Entropy</b>.*?</figure>", page_of(folder)).group()
     assert re.findall(r'data-name="(.*?)"', names) == ["agent 0", "agent 1"]
     # From 0.5 to 0.75 with 5 % of 0.25 on either side.
     assert 'data-range="0 200 0.4875 0.7625"' in names

@@ -40,8 +40,7 @@ def test_every_living_row_stands_in_one_chunk_of_neighbouring_steps(length):
     context, weights = scene()
     alive = context.batch.alive[members(context.team, 0)]
     pieces = pieces_of(context, weights, length)
-    rows = pieces.rows[pieces.rows >= 0]
-    np.testing.assert_array_equal(np.sort(rows), np.arange(alive.sum()))
+    np.testing.assert_array_equal(np.sort(pieces.rows[pieces.rows >= 0]), np.arange(alive.sum()))
     agent, step, copy = (place[pieces.rows.clip(0)] for place in np.nonzero(alive))
     here = pieces.rows >= 0
     for column in range(len(pieces)):

@@ -84,8 +84,7 @@ def test_a_product_is_that_of_automatic_differentiation(sizes, rows, masked):
 
 
 def test_a_product_leaves_the_vector_and_the_next_product_as_they_are():
-    case = Case((6, 8, 8, 4), 9, seed=1, masked=True)
-    hessian, vector = case.hessian(), np.arange(164.0)
+    hessian, vector = Case((6, 8, 8, 4), 9, seed=1, masked=True).hessian(), np.arange(164.0)
     first = hessian.times(vector)
     np.testing.assert_array_equal(vector, np.arange(164.0))
     np.testing.assert_array_equal(hessian.times(vector), first)

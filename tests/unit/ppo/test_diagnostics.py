@@ -178,15 +178,13 @@ def test_components_do_not_depend_on_the_sign_or_the_units_of_features():
 def test_the_largest_weight_of_an_axis_is_positive():
     falling = np.array([[1.0, -10.0, 0.0], [2.0, -20.1, 0.0], [3.0, -29.9, 0.0]])
     # Two features of opposite trend: the first axis is (1, -1) or (-1, 1) by √½, whichever entry is larger by rounding.
-    only = compress(falling[:, :1], 1)
-    np.testing.assert_allclose(only[:, 0], [-np.sqrt(1.5), 0, np.sqrt(1.5)])
+    np.testing.assert_allclose(compress(falling[:, :1], 1)[:, 0], [-np.sqrt(1.5), 0, np.sqrt(1.5)])
     np.testing.assert_allclose(np.abs(compress(falling, 1)[:, 0]), [np.sqrt(3), 0, np.sqrt(3)], atol=0.02)
 
 
 @pytest.mark.parametrize("count", [50, 750, 2501])
 def test_a_feature_that_never_changes_counts_nothing(count):
-    rng = np.random.default_rng(1)
-    vectors = rng.standard_normal((count, 2)).astype(np.float32)
+    vectors = np.random.default_rng(1).standard_normal((count, 2)).astype(np.float32)
     constant = np.full((count, 1), 0.1, np.float32)
     with_it = compress(np.concatenate([constant, vectors, 0 * constant], axis=1), 4)
     np.testing.assert_allclose(with_it[:, :2], compress(vectors, 4), atol=1e-9)

@@ -224,8 +224,7 @@ def test_the_members_whose_rows_count_are_drawn_for_the_round_and_not_for_its_pa
 
 
 def test_one_step_is_all_that_a_streamed_round_takes():
-    played = Round()
-    tensors, metrics = played.streamed(2)
+    tensors, metrics = Round().streamed(2)
     # The clip by norm binds somewhere.
     assert max(metrics[f"critic/critic_grad_norm/g0{group}"] for group in GROUPS) > SETTINGS["max_grad_norm"]
     assert {int(tensors[f"{part}_optimiser/g00/steps"][0]) for part in ("policy", "critic")} == {1}

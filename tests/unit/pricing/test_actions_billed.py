@@ -89,8 +89,7 @@ FATES = st.lists(st.sampled_from(ENDS), max_size=12)
 def test_the_bill_has_the_judges_own_count_whatever_attempts_do(keep, fates):
     judge = Judge(keep)
     world = World(plan_with(f"resources.judge.keep={str(keep).lower()}"), asking(judge, [*fates, "well"]))
-    state = world.finish()
-    charge = state.meter.actions["judge"]
+    charge = world.finish().meter.actions["judge"]
     assert (charge.count, charge.billed_ms) == (judge.calls, MS * judge.calls)
     if keep:
         assert judge.calls == len(judge.payer)
@@ -138,8 +137,7 @@ def test_the_most_that_a_task_has_asked_is_remembered_whatever_later_tasks_ask()
 
 
 def test_times_and_counts_of_actions_are_not_in_what_waits_for_the_end_of_the_round():
-    world = World(plan_with(), asking(Judge(keep=False), ["well"]))
-    driver = world.driver()
+    driver = World(plan_with(), asking(Judge(keep=False), ["well"])).driver()
     while not any(slot.done for slot in driver.state.slots.values() if slot.item.kind == "sample"):
         driver.step()
     dones = [slot.done for slot in driver.state.slots.values() if slot.done]

@@ -77,8 +77,7 @@ def test_the_papers_hundred_rounds_cost_what_its_figure_shows():
     # MARLess (SoCC'25): 100 x (50 x 1.19 s x 1 GB + 12 x 3.75 s x 2.33 GB) x $1.66667e-5 = $0.099 + $0.175 = $0.274.
     actor = Meter().add_invocation("actor", 1024, 1190, 0, Usage())
     learner = Meter().add_invocation("learner", 2386, 3750, 0, Usage())
-    run = sum([actor] * 50 * 100 + [learner] * 12 * 100, Meter())
-    receipt = bill(run, PRICES, architecture="x86")
+    receipt = bill(sum([actor] * 50 * 100 + [learner] * 12 * 100, Meter()), PRICES, architecture="x86")
     assert float(receipt.actor) == pytest.approx(0.099, rel=0.005)
     assert float(receipt.learner) == pytest.approx(0.175, rel=0.005)
     assert float(receipt.actor + receipt.learner) == pytest.approx(0.274, rel=0.005)

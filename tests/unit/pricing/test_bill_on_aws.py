@@ -188,8 +188,7 @@ def test_a_bill_and_a_meter_from_before_the_cloud_can_still_be_read():
 
 
 def test_a_local_run_pays_for_nothing_that_only_the_cloud_has():
-    state = World(make_plan("stop.rounds=2")).finish()
-    cost = bill(state.meter, PRICES)
+    cost = bill(World(make_plan("stop.rounds=2")).finish().meter, PRICES)
     assert cost.coordinator == cost.logs == cost.transfer == 0
     assert {line.name for line in cost.lines if not line.quantity} >= {
         "coordinator compute",

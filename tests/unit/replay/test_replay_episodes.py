@@ -147,8 +147,7 @@ class Undrawn(Sound):
 
 
 def test_an_environment_without_a_render_mode_shows_the_pictures_that_it_returns():
-    task = EnvTask(name=f"pettingzoo:{__name__}:Drawn")
-    (episode,) = play(team(task), 1, seed=1)
+    (episode,) = play(team(EnvTask(name=f"pettingzoo:{__name__}:Drawn")), 1, seed=1)
     assert [frame.picture[0, 0, 0] for frame in episode] == [0, 1, 2, 3, 4, 5]
 
 

@@ -134,8 +134,7 @@ def a_study(**changed):
 
 
 def test_an_ablation_takes_further_arms_and_keeps_what_it_worked_out(tmp_path):
-    old = a_study(rollouts={"constant-mean": 3})
-    write(tmp_path, old)
+    write(tmp_path, a_study(rollouts={"constant-mean": 3}))
     found = merge(tmp_path, read(tmp_path), a_study(arms={"packed": {"placement.rule": "packed"}}))
     assert found.arms == {"ours": {"scaling.rule": "gns"}, "packed": {"placement.rule": "packed"}}
     assert found.rollouts == {"constant-mean": 3}

@@ -104,8 +104,7 @@ def test_without_any_run_to_take_rollouts_from_an_arm_fails(tmp_path):
 def test_finished_runs_are_not_run_again_and_rollouts_once_worked_out_stay(tmp_path):
     a_folder(tmp_path / "runs" / "marless-s1", [a_line(1, rollouts=20)])
     known = Declaration(settings={}, arms={}, rollouts={"constant-mean": 3})
-    campaign = a_campaign(tmp_path, seeds=(1,), study=known)
-    (run,) = asked(campaign).values()
+    (run,) = asked(a_campaign(tmp_path, seeds=(1,), study=known)).values()
     assert (run.name, run.config.actors.rollouts) == ("constant-mean-s1", 3)
 
 

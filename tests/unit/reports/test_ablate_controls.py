@@ -244,8 +244,7 @@ def test_markdown_and_json_have_the_controls():
     arms["constant-mean"] = arms["marless"]
     found = compare(arms, -80.0, controls=controls(arms))
     text = table.markdown("spread", found, {}, [], [])
-    block = text[text.index("## Controls") : text.index("## The arms")]
-    lines = block.splitlines()
+    lines = text[text.index("## Controls") : text.index("## The arms")].splitlines()
     assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
     bullets = [line for line in lines if line.startswith("* **marless** against ")]
     assert [line.split("**")[3] for line in bullets] == ["shuffled", "constant-mean"]

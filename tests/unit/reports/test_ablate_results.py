@@ -310,8 +310,7 @@ def test_all_rows_of_a_table_have_its_columns_in_markdown_too():
 
 
 def test_programs_get_all_digits():
-    found = compare(arms(lambda base: {"dollars": base.dollars / 3}))
-    parsed = json.loads(to_json_file(found))
+    parsed = json.loads(to_json_file(compare(arms(lambda base: {"dollars": base.dollars / 3}))))
     assert parsed["comparisons"][1]["ratios"]["dollars"]["value"] == pytest.approx(1 / 3, abs=1e-12)
     [row] = csv.DictReader(io.StringIO(table.comma_separated([a_result(plays={"x, y": math.pi})])))
     assert (row["arm"], float(row["functions"]), float(row["x, y"])) == ("baseline", 0.033, math.pi)

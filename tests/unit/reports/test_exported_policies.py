@@ -254,8 +254,7 @@ def test_the_last_action_is_an_input_of_its_own(tmp_path, format_, spec):
 def test_outputs_of_onnx_equal_those_of_the_policy_and_inputs_but_the_observation_may_be_left_out(tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     team = team_of("mappo", RECURRENT | NORMS | SEEN, BOTH, True)
-    files = policy_files(team, "onnx", {})
-    session = onnxruntime.InferenceSession(files["b.onnx"])
+    session = onnxruntime.InferenceSession(policy_files(team, "onnx", {})["b.onnx"])
     rows = np.random.default_rng(3).standard_normal((ROWS, 3)).astype(np.float32)
     outputs, _, hidden = session.run(None, {"observation": rows})
     expected, after = outputs_of(team.networks(1), rows, None)
@@ -264,8 +263,7 @@ def test_outputs_of_onnx_equal_those_of_the_policy_and_inputs_but_the_observatio
 
 
 def test_an_agent_that_acted_at_random_has_no_policy_and_odd_names_are_no_paths(tmp_path):
-    kind = AgentClass("all", (0, 1), 2, 2)
-    spec = EnvSpec(agents=("../a", "b"), classes=(kind,), horizon=1)
+    spec = EnvSpec(agents=("../a", "b"), classes=(AgentClass("all", (0, 1), 2, 2),), horizon=1)
     tensors = {"policy/g00/w0": np.eye(2, dtype=np.float32), "policy/g00/b0": np.zeros(2, np.float32)}
     team = Team(groups=(0, 1), opponents=Opponents(agents=(1,), acting="random"))
     files = policy_files(TeamPolicy(TeamFile(task=EnvTask(name="x"), spec=spec, team=team), tensors), "onnx", {})

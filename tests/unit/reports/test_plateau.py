@@ -125,8 +125,7 @@ def test_sides_that_compete_are_not_warned_of():
 
 
 def test_a_side_that_learns_against_one_that_stays_is_warned_of():
-    fixed = make_plan("opponents.side=1", "algorithm.name=ippo")
-    monitor = PlateauMonitor(fixed, [])
+    monitor = PlateauMonitor(make_plan("opponents.side=1", "algorithm.name=ippo"), [])
     for number, value in enumerate(STILL, 1):
         monitor.add(empty_line(round=number, return_mean=float(number), side_returns={"a": value, "b": float(number)}))
     assert monitor.look() == monitor_of(make_plan("algorithm.name=ippo"), STILL).look() != ""

@@ -46,8 +46,7 @@ class Named:
 
 def header_of(sees, does, names=("a",), joint=False, last_action=False):
     agents = agents_of("x", Guard("x", Named(list(names), sees, does)), joint)
-    kinds = classes_of(agents)
-    spec = EnvSpec(tuple(agent.name for agent in agents), kinds, 5, keys=keys_of(agents))
+    spec = EnvSpec(tuple(agent.name for agent in agents), classes_of(agents), 5, keys=keys_of(agents))
     return TeamFile(task=EnvTask(name="pettingzoo:x:y"), spec=spec, team=Team(groups=(0,) * len(names)))
 
 

@@ -92,8 +92,7 @@ def test_old_keys_of_a_study_stay_in_its_file():
 
 
 def test_order_of_keys_and_the_place_of_a_setting_change_no_registration_of_a_suite():
-    document = tomllib.loads(SUITE.read_text(encoding="utf-8"))
-    backwards = dict(reversed(document.items()))
+    backwards = dict(reversed(tomllib.loads(SUITE.read_text(encoding="utf-8")).items()))
     for task in backwards["tasks"]:
         task["values"] = {"actors": backwards["base"]["actors"], **task["values"]}
     assert suite_of(backwards).registration == rules_file.load(SUITE).registration

@@ -125,8 +125,7 @@ def test_an_ordinary_member_is_so_small_that_a_full_set_costs_at_most_two_capaci
 def test_writes_and_reads_are_counted_by_the_size_of_their_items():
     sets, sizes = Sets(), []
     for index in range(65):
-        body = CompletionReport(0, 5)
-        report_completion(sets, address(index, 65), body)
+        report_completion(sets, address(index, 65), CompletionReport(0, 5))
         sizes.append(SET_BYTES + sum(map(len, sets[completion.set_name("7", 0, index // FAN)])))
     gathered = gather_reports(sets, "7", 65)
     # 65 writes of leaves, then one for each of the two leaves in the root, whose members have one byte each.

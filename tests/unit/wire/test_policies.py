@@ -44,8 +44,7 @@ def test_every_agents_logits_are_those_of_torch(dtype, tolerance, team):
 def test_an_agents_choice_has_the_same_bytes_whoever_plays_beside_it():
     tensors, seen = weights(ALONE, np.float32), observation(np.float32, 160)
     uniforms = np.random.default_rng(2).random((2, 160), dtype=np.float32)
-    unused = np.zeros((1, 160), np.float32)
-    together = Policy(SPEC, ALONE, tensors).sample(seen, (uniforms, unused))
+    together = Policy(SPEC, ALONE, tensors).sample(seen, (uniforms, np.zeros((1, 160), np.float32)))
 
     single = EnvSpec(("c",), (AgentClass("x", (0,), 6, 5),), horizon=1)
     own = {name.replace("g02", "g00"): tensor for name, tensor in tensors.items() if "g02" in name}
@@ -91,8 +90,7 @@ def test_environments_get_actions_by_environment():
 )
 def test_a_draw_is_the_first_action_whose_cumulative_probability_exceeds_the_uniform(uniform, action):
     # Probabilities ¼, ½, ¼: the steps are at ¼ and ¾. The largest logit is 0, so the weights ½, 1, ½ are exact.
-    logits = np.log(np.array([[[0.5, 1.0, 0.5]]]))
-    actions, log_probability = draw(logits, np.array([[uniform]]))
+    actions, log_probability = draw(np.log(np.array([[[0.5, 1.0, 0.5]]])), np.array([[uniform]]))
     assert actions[0, 0] == action
     assert log_probability[0, 0] == pytest.approx(np.log([0.25, 0.5, 0.25][action]), rel=1e-12)
 

@@ -44,7 +44,6 @@ FOOD = EntityBlock("food", ((2, 3, 4), (5, 6, 7)), position=(0, 1), absent=(-1, 
     ],
 )
 def test_each_column_has_one_place(own, blocks, origin, fault):
-    entities = Entities(own, tuple(blocks), origin)
-    kind = AgentClass("agent", (0,), 8, 2, entities=entities)
+    kind = AgentClass("agent", (0,), 8, 2, entities=Entities(own, tuple(blocks), origin))
     found = fault_of(EnvSpec(("agent_0",), (kind,), 5))
     assert found.startswith(f"the entities of class 'agent': {fault}" if fault else "") and bool(found) == bool(fault)

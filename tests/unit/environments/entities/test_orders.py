@@ -43,8 +43,7 @@ def test_equal_entities_keep_their_order():
 
 
 def test_absent_entities_come_last_and_absent_teammates_do_not_count():
-    mate = MATE | {"absent": [0, 0]}
-    entities = {"own": [13], "blocks": [FOOD | {"absent": [0, 0, 0]}, mate]}
+    entities = {"own": [13], "blocks": [FOOD | {"absent": [0, 0, 0]}, MATE | {"absent": [0, 0]}]}
     row = [0, 0, 0, *ROW[3:9], 0, 0, *ROW[11:]]
     assert foods(row, entities=entities) == [2, 3, 0]
     # 2 - sqrt(5), and 3 - 2.
