@@ -99,8 +99,12 @@ def ppo_variant(critic_view: CriticView = OWN, config: type[PpoConfig] = PpoConf
         critic_view: the inputs of critics. The default is the agent's own observation.
         config: the settings.
         **stages: functions in place of the stages ``postprocess``, ``critic`` and ``policy``.
+
+    Raises `ValueError` for another stage.
     """
     ppo = Ppo(critic_view)
+    if others := stages.keys() - ppo.stages.keys():
+        raise ValueError(f"PPO has no stage {' or '.join(sorted(others))}; its stages are {', '.join(ppo.stages)}")
     code = Implementation(ppo.stages | stages, ppo.initialise, PPO_SUMMARIES, Merging(critic_view).merge)
     return AlgorithmSpec(
         "ppo_variant", config, PPO_STAGES, PPO_PARTS, code, tuple(PPO_SUMMARIES), part_bytes=ppo.part_bytes

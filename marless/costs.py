@@ -16,7 +16,7 @@ from marless.estimation.simulation import simulate as simulate_recording
 from marless.estimation.targets import Target
 from marless.estimation.virtual_functions import Faults
 from marless.infra.local.available_cores import cores
-from marless.user_errors import short_errors
+from marless.user_errors import path_of, short_errors
 
 _FAULTS = ("slow", "cold", "throttled", "lost")
 
@@ -71,7 +71,7 @@ def simulate(
     Raises `ConfigError`, and `UserError` for a run that has no record.
     """
     _check(rollouts, rounds, faults)
-    recording = recording_of(os.fspath(run), list(overrides(settings)), workers or cores())
+    recording = recording_of(path_of(run), list(overrides(settings)), workers or cores())
     width = concurrency or recording.slots
     runs = (
         simulate_recording(recording, SimulatedSetting(count, rounds, width, deployed, Faults(**faults), seed))

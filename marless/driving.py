@@ -198,6 +198,8 @@ def _drive(
     workers: int | None, quiet: bool, on_folder: Callable[[RunFolder], None], callbacks: Sequence[Callback] = ()
 ) -> DriveSettings:
     require_list("callbacks", callbacks)
+    if not all(map(callable, callbacks)):
+        raise UserError("callbacks are functions that take the row of a round, such as callbacks=[print]")
 
     def make_view() -> View:
         """Return the view of the run."""

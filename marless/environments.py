@@ -31,7 +31,8 @@ from marless.functions.environments.registry import make, remark_of, spec
 from marless.functions.environments.resumable import Resumable
 from marless.functions.environments.roles.partition import roles_of
 from marless.functions.environments.task_names import TaskFamily
-from marless.functions.errors import MissingExtra
+from marless.functions.errors import BadRequest, MissingExtra
+from marless.user_errors import short_errors
 
 if TYPE_CHECKING:
     from pettingzoo import ParallelEnv
@@ -72,6 +73,7 @@ def check(make_environment: Any, **options: Any) -> None:
             logging.getLogger(__name__).warning(remark)
 
 
+@short_errors(BadRequest)
 def as_pettingzoo(task: EnvTask | str) -> "ParallelEnv[str, Any, Any]":
     """An env task as a PettingZoo `ParallelEnv`, for other trainers and for playing exported policies.
 

@@ -28,7 +28,7 @@ from marless.studies.campaign import CampaignView
 from marless.studies.seeds import seeds_of
 from marless.studies.study_file import parse
 from marless.studies.train_study import StudyResult, named_study, train_study, with_pool
-from marless.user_errors import require_list, short_errors
+from marless.user_errors import path_of, require_list, short_errors
 
 if TYPE_CHECKING:
     from marless.comparison.run_evaluations import Axis
@@ -190,7 +190,7 @@ def compare(
     """
     from marless.comparison import comparison_files
 
-    result = compare_runs([os.fspath(run) for run in runs], by, at, metric)
+    result = compare_runs([*map(path_of, runs)], by, at, metric)
     if out is not None:
         comparison_files.write(Path(out), result.comparison, result.arms, result.left_out)
     return result

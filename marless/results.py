@@ -25,7 +25,7 @@ from marless.runs.integrity.trusted_origin import playable
 from marless.runs.run_store import RUNS
 from marless.runs.summary import Summary
 from marless.studies.train_study import StudyResult
-from marless.user_errors import short_errors
+from marless.user_errors import path_of, short_errors
 
 __all__ = [
     "AblationResult",
@@ -158,7 +158,7 @@ def export(
     from marless.exports import export as exports
     from marless.exports.replayed_rounds import PlayAgain
 
-    folder, again = RUNS.find(os.fspath(run)), PlayAgain(workers or cores())
+    folder, again = RUNS.find(path_of(run)), PlayAgain(workers or cores())
     if episodes is not None or (rounds is not None and not exports.stores_rounds(folder, rounds)):
         folder = playable(run, trust)
     return exports.export(
@@ -188,8 +188,8 @@ def report(
     """
     from marless.page.report_page import write_report
 
-    names = [runs] if isinstance(runs, str | os.PathLike) else runs
-    write_report([os.fspath(name) for name in names], Path(out), by, at, metric)
+    names = runs if isinstance(runs, list | tuple) else [runs]
+    write_report([*map(path_of, names)], Path(out), by, at, metric)
     return Path(out)
 
 
@@ -217,9 +217,7 @@ def crossplay(
     from marless.views import cell_progress
 
     with cell_progress() as progress:
-        tournament = tournaments.crossplay(
-            playable(runs[0], trust), [os.fspath(run) for run in runs], episodes, sampled, progress
-        )
+        tournament = tournaments.crossplay(playable(runs[0], trust), [*map(path_of, runs)], episodes, sampled, progress)
     if out is not None:
         tournaments.write(tournament, Path(out))
     return tournament

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from marless.user_errors import is_user_error, short_errors
+from marless.user_errors import is_user_error, path_of, short_errors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +32,7 @@ class Run:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = Path(path_of(path))
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -83,7 +83,7 @@ class Run:
 
         from marless.reports import journal
 
-        return [msgspec.to_builtins(line) for line in journal.read(self._folder().path / _METRICS)]
+        return [msgspec.to_builtins(line) for line in journal.read(self._folder().path / "metrics.jsonl")]
 
     @short_errors()
     def frame(self) -> "DataFrame":
@@ -179,7 +179,7 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     """Open a run by its folder, its name under ``runs/``, or ``latest``. Raises `UserError` if there is none."""
     from marless.runs.run_store import RUNS
 
-    return Run(RUNS.find(os.fspath(path)).path)
+    return Run(RUNS.find(path_of(path)).path)
 
 
 @short_errors()
@@ -189,9 +189,6 @@ def load_policy(path: str | os.PathLike[str]) -> "TeamPolicy":
     """
     from marless.reports import policy
 
-    place, suffixes = Path(path), (".safetensors", ".zip")
+    place, suffixes = Path(path_of(path)), (".safetensors", ".zip")
     is_file = place.suffix in suffixes or place.is_file() or (place / policy.FILE).is_file()
     return policy.load_policy(path if is_file else open_run(path).path)
-
-
-_METRICS = "metrics.jsonl"

@@ -1,5 +1,6 @@
 """Errors whose message says all: in Python they are shown without the frames of this package."""
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -31,6 +32,16 @@ def require_list(name: str, value: object) -> None:
 
     if not isinstance(value, list | tuple):
         raise UserError(f"{name} is a list: write {name}=[...], with one value or more")
+
+
+def path_of(run: object) -> str:
+    """Return the name or the path of a run. Raise `UserError` for another object."""
+    from marless.coordinator.errors import UserError
+
+    if isinstance(run, str | os.PathLike):
+        return os.fspath(run)
+    play = "; policies play by policy.play(environment)" if hasattr(run, "play") else ""
+    raise UserError(f"{type(run).__name__} is no run: pass a run, its name or its folder{play}")
 
 
 def short_errors(*others: type[BaseException], **renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

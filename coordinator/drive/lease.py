@@ -124,7 +124,6 @@ class Keeper:
         process: str = "",
         has_ended: Ended = nobody_knows,
     ) -> None:
-        """See `take`."""
         self._ledger, self._holder, self._process, self._clock = ledger, holder, process, clock
         self._version = take(ledger, holder, clock, process, has_ended)
         self._renewed = clock()

@@ -112,7 +112,6 @@ class Independent(Samples):
     agents: int = 1
 
     def __len__(self) -> int:
-        """The number of pieces."""
         return len(self.inputs) // self.agents
 
     def network_inputs(self) -> PieceInputs:
@@ -143,7 +142,6 @@ class Chunks(Samples):
     rows: RowIndices
 
     def __len__(self) -> int:
-        """The number of chunks."""
         return len(self.first)
 
     def network_inputs(self) -> PieceInputs:

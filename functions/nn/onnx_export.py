@@ -39,8 +39,11 @@ def export(shape: NetworkShape) -> bytes:
                 verbose=False,
             )
     except Exception as error:
-        line = " ".join(str(error).split())[:300]
-        raise BadRequest(f"algorithm.network={shape.factory} cannot be exported for actors: {line}") from error
+        cause = error.__cause__ or error  # torch's own sentence says that it failed, and not why
+        line = f"{type(cause).__name__}: {' '.join(str(cause).split())[:300]}"
+        raise BadRequest(
+            f"algorithm.network={shape.factory} cannot be exported for actors as forward(observation, rest): {line}"
+        ) from error
     assert program is not None
     if any(value.type.tensor_type.shape.dim[0].HasField("dim_value") for value in program.model_proto.graph.input):
         raise BadRequest(

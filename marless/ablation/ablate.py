@@ -225,7 +225,7 @@ def _open(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     foreign = [path.name for path in folder.iterdir() if not path.name.startswith(".") and path.name != ERRORS]
     if foreign and not (folder / declaration.FILE).exists():
-        raise UserError(f"{folder} holds {foreign[0]} and is not the folder of an ablation; choose another --out")
+        raise UserError(f"{folder} holds {foreign[0]} and is not the folder of an ablation; choose another `out`")
 
 
 def _registration(ablation: Ablation) -> str:

@@ -191,7 +191,7 @@ def refuse_clashes(arms: Iterable[Arm], overrides: Iterable[str]) -> None:
     for text in overrides:
         for key, value in flatten(override({}, [text])).items():
             if key == "seed":
-                raise ConfigError(f"{text}: the seeds of an ablation are given with --seeds")
+                raise ConfigError(f"{text}: the seeds of an ablation are given by `seeds`")
             for arm in arms:
                 arm_value = arm.settings.get(key, value)
                 if arm_value != value:

@@ -37,7 +37,7 @@ def read(folder: Path) -> Declaration | None:
     try:
         return read_json(path, Declaration)
     except UnreadableFile as error:
-        raise ConfigError(f"{error}; give another --out") from error
+        raise ConfigError(f"{error}; choose another `out`") from error
 
 
 def write(folder: Path, study: Declaration) -> None:
@@ -56,7 +56,7 @@ def merge(folder: Path, old: Declaration | None, new: Declaration) -> Declaratio
     for name in old.arms.keys() & new.arms.keys():
         _require_equal(folder, old.arms[name], new.arms[name], f" in the arm {name}")
     if new.headlines and new.headlines != old.headlines:
-        raise ConfigError(f"{folder} holds an ablation that declared other headlines, or none; give another --out")
+        raise ConfigError(f"{folder} holds an ablation that declared other headlines, or none; choose another `out`")
     return msgspec.structs.replace(old, arms=old.arms | new.arms)
 
 
@@ -67,4 +67,4 @@ def _require_equal(folder: Path, old: dict[str, Any], new: dict[str, Any], where
         stored_value, new_value = (values.get(key, "its default") for values in (before, now))
         if stored_value != new_value:
             what = f"{key} = {stored_value}{where}, not {new_value}"
-            raise ConfigError(f"{folder} holds an ablation with {what}; give another folder with --out")
+            raise ConfigError(f"{folder} holds an ablation with {what}; choose another `out`")

@@ -80,7 +80,7 @@ _OLD_OPTIONS = {
     ("study", "--slots"): "--workers",
     ("worker", "--slots"): "--workers",
     ("ablate", "--jobs"): "--workers",
-    **{(command, "-o"): "--out" for command in ("report", "export", "runs")},
+    **{(command, "-o"): "--out" for command in ("report", "export", "runs archive")},
 }
 
 
@@ -91,11 +91,12 @@ def renamed(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     if argv[0] in OLD_COMMANDS:
         sentences = [f"`marless {argv[0]}` is now `marless {OLD_COMMANDS[argv[0]]}"]
     words = new_name.split()
+    command, _ = command_and_rest([*words, *argv[1:]])
     for text in argv[1:]:
         option, equals, value = text.partition("=")
-        new_option = _OLD_OPTIONS.get((words[0], option), option)
+        new_option = _OLD_OPTIONS.get((command, option), option)
         if new_option != option:
-            sentences.append(f"{option} of `marless {words[0]}` is now {new_option}")
+            sentences.append(f"{option} of `marless {command}` is now {new_option}")
         words.append(f"{new_option}{equals}{value}")
     return words, sentences
 

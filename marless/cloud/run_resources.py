@@ -44,9 +44,11 @@ def _fit(name: str, resource: Resource, there: Resource | None, deploy: str) -> 
 
 def _require_lambda(name: str, resource: Resource) -> None:
     if resource.command:
-        raise UserError(f"resources.{name}.command: functions on AWS have no such program; train with --backend local")
+        raise UserError(
+            f"resources.{name}.command: functions on AWS have no such program; train with the back-end local"
+        )
     if resource.sandbox != "none":
-        raise UserError(f"resources.{name}.sandbox: Lambda has no {resource.sandbox}; train with --backend local")
+        raise UserError(f"resources.{name}.sandbox: Lambda has no {resource.sandbox}; train with the back-end local")
     if resource.rate:
         raise UserError(f"resources.{name}.rate: on AWS only slots limit a resource; leave it out there")
 

@@ -102,7 +102,7 @@ def _arm(
         if run.seed in runs_by_seed:
             twin = runs_by_seed[run.seed]
             differ = next(iter(keys_.splitting([twin, run])), "")
-            advice = f"they differ in {differ}, which --by could name" if differ else "leave one of them out"
+            advice = f"they differ in {differ}, which `by` could name" if differ else "leave one of them out"
             raise UserError(f"arm {name} has seed {run.seed} twice, in {twin.name} and {run.name}; {advice}")
         runs_by_seed[run.seed] = run
     return ComparedArm(name, dict(sorted(by_task.items())), settings or {})

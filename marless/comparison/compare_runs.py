@@ -92,5 +92,5 @@ def _arms(names: Sequence[str], by: Sequence[str], at: Axis, metric: str) -> tup
     if len(files) < len(names):
         raise UserError("runs and files of marl-eval cannot be compared; comparing runs alone writes a marl-eval.json")
     if by or at != "steps":
-        raise UserError("files of marl-eval hold algorithms and environment steps: neither --by nor another --at fits")
+        raise UserError("files of marl-eval hold algorithms and environment steps: neither `by` nor another `at` fits")
     return arms_of_files(files, metric)

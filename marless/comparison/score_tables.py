@@ -124,17 +124,17 @@ def conclusions(comparison: Comparison) -> list[str]:
 def _one_arm(unsplit: Sequence[str]) -> str:
     if not unsplit:
         return "one arm: nothing to compare; all runs have the same settings but for the seed"
-    keys = ",".join(unsplit)
-    return f"one arm: nothing to compare; settings differ in {' and '.join(unsplit)}; for an arm of each: --by {keys}"
+    keys = " and ".join(unsplit)
+    return f"one arm: nothing to compare; settings differ in {keys}; for an arm of each, compare by {','.join(unsplit)}"
 
 
 def _other_scale(comparison: Comparison) -> str:
     """That tasks may pay differently, and what to compare in place of returns."""
     others = [name for name in comparison.metrics if name != METRIC]
     advice = (
-        f"--metric {others[0]} compares a metric of the environment ({', '.join(others)})"
+        f"compare a metric of the environment ({', '.join(others)})"
         if others
-        else "a metric that the environment reports can be compared by --metric NAME; these runs have none"
+        else "a metric that the environment reports can be compared; these runs have none"
     )
     keys = " and ".join(comparison.unlike)
     return f"arms differ in {keys}: if that changes what is paid, returns are on different reward scales; {advice}"

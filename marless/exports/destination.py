@@ -18,7 +18,7 @@ def require_free(folder: Path) -> None:
     except OSError as error:
         raise _unwritable(folder, error) from error
     if is_occupied:
-        raise UserError(f"{folder} exists already; delete it, or name another folder with --out")
+        raise UserError(f"{folder} exists already; delete it, or choose another `out`")
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -95,25 +95,25 @@ def export(
     out = out or Path("exports") / f"{folder.path.resolve().name}-{to}"
     if to not in dataset_files.FORMATS:
         if episodes is not None or greedy or rounds:
-            raise UserError(f"--to {to} writes policies; leave --episodes, --greedy and --rounds away")
+            raise UserError(f"{to} writes policies; leave episodes, greedy and rounds away")
         return _export_policies(folder, to, out, best, role, agents)
     _require_networks(folder, to, role)
     if (episodes is None) == (rounds is None):
-        raise UserError(f"--to {to} writes episodes; say which: --episodes N to play them, or --rounds A-B")
+        raise UserError(f"{to} writes episodes; say how many to play (episodes), or of which rounds (rounds)")
     if episodes is not None:
         return _export_episodes(folder, to, out, best, episodes, greedy, agents)
     assert rounds is not None
     if best or greedy or agents:
-        raise UserError("--rounds writes what was sampled in training; leave --best, --greedy and --agents away")
+        raise UserError("rounds writes what was sampled in training; leave best, greedy and agents away")
     return _export_rounds(folder, to, out, rounds, again)
 
 
 def _require_networks(folder: RunFolder, to: str, role: str | None) -> None:
     """Raises `UserError` for agents that speak, and for a role of others."""
     if folder.identity().inputs.language_model is not None:
-        raise UserError(f"{folder.name}: agents that speak have adapters and no networks of {to}; use --to {PEFT}")
+        raise UserError(f"{folder.name}: agents that speak have adapters and no networks of {to}; the format is {PEFT}")
     if role is not None:
-        raise UserError(f"--role: --to {to} writes all agents; leave it away")
+        raise UserError(f"{to} writes all agents; leave role away")
 
 
 def _export_adapters(folder: RunFolder, out: Path, best: bool, role: str | None) -> Exported:
@@ -177,7 +177,7 @@ def _stores_finished(folder: RunFolder, run: Stored, rounds: tuple[int, int]) ->
     done, (first, last) = run.saved_state.round, rounds
     if not 1 <= first <= last <= done:
         raise UserError(
-            f"{folder.name} has finished {counted(done, 'round')}; --rounds {first}-{last} is not among them"
+            f"{folder.name} has finished {counted(done, 'round')}; rounds {first}-{last} are not among them"
         )
     return stores(run, first, last)
 

@@ -26,7 +26,7 @@ def plain_tensors(policies: Sequence[AgentPolicy]) -> tuple[dict[str, bytes], li
         for place, layer in enumerate(policy.layers):
             if isinstance(layer, FactoryNetwork):
                 subject = f"{policy.name} has a network of algorithm.network={layer.shape.factory}"
-                raise UserError(f"{subject}, which is not a list of plain layers; use --to onnx or --to torch")
+                raise UserError(f"{subject}, which is not a list of plain layers; use the format onnx or torch")
             for name, array in vars(layer).items():
                 tensors[_tensor(policy, place, name)] = np.ascontiguousarray(array)
     modules = {MODULE: layers, ATTENTION: forward_pass}

@@ -106,10 +106,10 @@ def torch_program(policy: AgentPolicy) -> bytes:
                 body,
             )
     except BadRequest as error:
-        raise UserError(f"{error}; --to onnx needs no module") from error
+        raise UserError(f"{error}; the format onnx needs no module") from error
     except Exception as error:
         line = " ".join(str(error).split())[:300]
-        raise UserError(f"torch cannot export the network of {policy.name}: {line}; try --to onnx") from error
+        raise UserError(f"torch cannot export the network of {policy.name}: {line}; try the format onnx") from error
     return body.getvalue()
 
 

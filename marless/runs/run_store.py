@@ -62,7 +62,7 @@ class RunStore:
                 if not folder.is_leftover():
                     raise folder.name_taken() from None
             return folder
-        raise UserError(f"too many runs are called {stem}; pick a name with --run")
+        raise UserError(f"too many runs are called {stem}; name the run yourself")
 
     def find(self, text: str) -> RunFolder:
         """Return the run of this name or path, or the `latest`. Raise `UserError` if there is none."""
@@ -116,7 +116,6 @@ class RunStore:
                 link.unlink()
 
     def _without_latest(self) -> str:
-        """Why there is no latest run, and what to do."""
         newest, link = self._newest(), self.root / LATEST
         what_to_do = (
             f"the newest run is {newest.argument}: name it" if newest else f"start one with: {program_name()} train"

@@ -170,7 +170,7 @@ def _locate(
     name = folder.path.name
     deployment = backend.prepare(name, location.tenant, location.region)
     if run_manifest.read(deployment.deployed.outside(name).ledger) is not None:
-        raise UserError(f"tenant {location.tenant} has a run {name} already; pick another name with --run")
+        raise UserError(f"tenant {location.tenant} has a run {name} already; pick another name")
     return fit(priced(config, deployment.deployment_ref.region), deployment), deployment
 
 
@@ -206,7 +206,9 @@ def config_and_changes(
         if any(change.part in _NO_CODE for change in refused):
             raise UserError(f"{what}, or start a new run")
         again = f"{program_name()} resume {folder.argument} --changed-code"
-        raise UserError(f"{what}, start a new run, or continue with the changed code: {again}")
+        raise UserError(
+            f"{what}, start a new run, or continue with the changed code (in Python changed_code=True): {again}"
+        )
     return config, changes
 
 

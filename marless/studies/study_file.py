@@ -151,8 +151,8 @@ def require_same(began: StudyFile, new_file: StudyFile, folder: Path) -> StudyFi
     the same settings. Raises `ConfigError` naming the first table that differs."""
     for name in ("base", "vary", "setting", "halving"):
         if getattr(began, name) != getattr(new_file, name):
-            raise ConfigError(f"{folder} holds a study with another `{name}`; give another folder with --out")
+            raise ConfigError(f"{folder} holds a study with another `{name}`; choose another `out`")
     before, now = began.search, new_file.search
     if (before.rule, before.seed) != (now.rule, now.seed):
-        raise ConfigError(f"{folder} holds a study with another `search`; give another folder with --out")
+        raise ConfigError(f"{folder} holds a study with another `search`; choose another `out`")
     return new_file

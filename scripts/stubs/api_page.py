@@ -22,7 +22,8 @@ _HEAD = """\
 <!-- the rest of this page is written by `make docs` -->
 
 You may import all names on this page. All other modules may change without notice. The examples of a section belong
-together: later lines use the names of earlier lines, and a test runs them.
+together: later lines use the names of earlier lines, and a test runs them. This file holds the examples alone. The page
+that `make docs` builds also shows signatures and descriptions, as `help(marless.train)` does in Python.
 """
 
 

@@ -269,18 +269,18 @@ def test_errors_show_the_callers_line_and_none_of_ours(small):
 
 
 def test_errors_are_one_line(small):
-    with pytest.raises(marless.ConfigError, match=r"there is no key algorithm\.learning_rate"):
-        marless.train(algorithm={"learning_rate": 1e-3})
-    with pytest.raises(marless.ConfigError, match=r"is now called algorithm\.clip_coef"):
-        marless.train(algorithm={"clip": 0.1})
-    with pytest.raises(marless.UserError, match="no back-end moon; known are local, inline, emulated, aws, ray"):
-        marless.train(small, backend="moon")
-    with pytest.raises(marless.UserError, match="there is no run nowhere"):
-        marless.open_run("nowhere")
-    with pytest.raises(marless.UserError, match="detach needs a back-end with deployments: emulated, aws"):
-        marless.estimate(small, detach=True)
-    with pytest.raises(marless.UserError, match="callbacks is a list"):
-        marless.train(small, callbacks=print)
+    for says, call in {
+        r"there is no key algorithm\.learning_rate": lambda: marless.train(algorithm={"learning_rate": 1e-3}),
+        "no back-end moon; known are local, inline, emulated, aws, ray": lambda: marless.train(small, backend="moon"),
+        "detach needs a back-end with deployments: emulated, aws": lambda: marless.estimate(small, detach=True),
+        "callbacks is a list": lambda: marless.train(small, callbacks=print),
+        "functions that take the row of a round": lambda: marless.train(small, callbacks=["stop_early"]),
+        "write @marless.environment alone, above a class": lambda: marless.environment("meadow"),
+        "Team is no run: .* folder; policies play by": lambda: marless.evaluate(type("Team", (), {"play": None})()),
+        "PPO has no stage loss; its stages are postprocess": lambda: marless.algorithms.ppo_variant(loss=print),
+    }.items():
+        with pytest.raises((marless.ConfigError, marless.UserError, ValueError), match=says):
+            call()
 
 
 def test_an_estimate_has_rounds_seconds_and_dollars(small):

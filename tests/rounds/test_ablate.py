@@ -113,7 +113,7 @@ def test_what_is_there_is_not_run_again_and_seeds_can_be_added(marless):
     other = ablated(marless, *TINY, *one, "stop.rounds=7")
     assert (other.code, other.err) == (
         2,
-        ["marless: few holds an ablation with stop.rounds = 6, not 7; give another folder with --out"],
+        ["marless: few holds an ablation with stop.rounds = 6, not 7; choose another `out`"],
     )
     before = Path("few/runs/packed-s1/summary.json").stat().st_mtime_ns
     said = ablated(marless, *TINY, *one, "--seeds", "1,2", "--json")
@@ -259,12 +259,12 @@ def test_competing_sides_are_played_against_a_reference(marless):
         (["--seeds", "one"], "'one' is not a list of seeds"),
         (["--workers", "0"], "argument --workers: '0' is not a positive whole number"),
         (["--random", "nan"], "argument --random: 'nan' is not a finite number"),
-        (["seed=3"], "seed=3: the seeds of an ablation are given with --seeds"),
+        (["seed=3"], "seed=3: the seeds of an ablation are given by `seeds`"),
         (["placement.rule=fused"], "placement.rule=fused clashes with the arm marless-minus"),
         (["scaling.min_rollouts=9"], "scaling.min_rollouts: 9 is more than actors.rollouts"),
         (["--reference", "nobody"], "there is no run nobody"),
         (["nofile.toml"], "there is no file nofile.toml"),
-        (["--out", "taken"], "taken holds file and is not the folder of an ablation; choose another --out"),
+        (["--out", "taken"], "taken holds file and is not the folder of an ablation; choose another `out`"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(marless, argv, says):

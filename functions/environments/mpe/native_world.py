@@ -24,7 +24,6 @@ class NativeWorld(ExactWorld):
     exp = staticmethod(exp)
 
     def __init__(self, *arguments: Any) -> None:
-        """See `World`."""
         super().__init__(*arguments)
         agents, rows, envs = self.agents, len(self.position), self.num_envs
         moving, pairs = len(self._moving), len(self._pairs)
@@ -47,6 +46,5 @@ class NativeWorld(ExactWorld):
         self._arrays = written, self._max_speed, self._reach, first, second, strength
 
     def advance(self) -> None:
-        """See `World`."""
         if len(self._moving):
             kernels().world_advance(byref(self._fields))

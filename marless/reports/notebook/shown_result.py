@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from marless.functions.text.redaction import redact
 from marless.reports.section import Section
+from marless.user_errors import short_errors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,12 +50,14 @@ class ShownResult:
                 row[name or ("note" if row else "name")] = cell if (value := number_in(cell)) is None else value
         return rows
 
+    @short_errors()
     def frame(self) -> "DataFrame":
         """Return the numbers as a frame of pandas, or of polars. Raises `UserError` without both packages."""
         from marless.reports.notebook.data_frame import data_frame
 
         return data_frame(self.records, "frame()")
 
+    @short_errors()
     def plot(self) -> "Figure":
         """Return the first table as a figure of matplotlib, which a notebook shows. Raises `MissingExtra` without
         matplotlib.

@@ -7,6 +7,8 @@ A decorator returns the object unchanged. Runs know nothing of these names.
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from marless.coordinator.errors import UserError
+
 T = TypeVar("T", bound=Callable[..., Any])
 
 # The objects by kind and name.
@@ -34,5 +36,7 @@ def judge(value: T) -> T:
 
 
 def _register(kind: str, value: T) -> T:
+    if not callable(value):
+        raise UserError(f"write @marless.{kind} alone, above a class or a function, whose name it takes")
     DECORATED[kind, value.__name__] = value
     return value

@@ -58,6 +58,5 @@ def _of_module(module: str) -> list[tuple[str, str]]:
 
 
 def _path_of(module: str) -> str:
-    """The file of a module, '' where there is none."""
     spec = find_module(module)
     return os.path.abspath(spec.origin) if spec and spec.origin and os.path.isfile(spec.origin) else ""

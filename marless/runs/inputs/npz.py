@@ -43,7 +43,7 @@ class ArrayNumbers:
         try:
             self._archive = zipfile.ZipFile(file)
         except Exception as error:  # a damaged directory raises much else than BadZipFile
-            raise ArrayFault(f"{name} is no file of numpy arrays (--to npz writes one)") from error
+            raise ArrayFault(f"{name} is no file of numpy arrays (an export in npz is one)") from error
         self._left = max(_SMALL, _MOST_TIMES * size)
 
     def read(self, name: str, shape: tuple[int, ...] | None) -> NDArray[Any]:

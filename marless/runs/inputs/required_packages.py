@@ -54,7 +54,7 @@ def refuse_language(algorithm: object) -> None:
     if function and function not in DEPLOYED:
         raise UserError(
             f"algorithm.name={algorithm}: a function `{function}` would read a whole model at every start, with more"
-            " packages than AWS takes; train on machines of yours: without --backend, or with --backend ray"
+            " packages than AWS takes; train on machines of yours, with the back-end local or ray"
         )
 
 

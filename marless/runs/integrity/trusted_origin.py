@@ -18,6 +18,7 @@ from marless.reports.user_code import captured_source
 from marless.runs.folder import CONFIG, RunFolder
 from marless.runs.integrity import seals
 from marless.runs.run_store import RUNS
+from marless.user_errors import path_of
 
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.:]*")
 # The keys of a resource that start a program or name a service.
@@ -26,7 +27,7 @@ _OUTSIDE = (".command", ".http")
 
 def playable(run: str | os.PathLike[str], trust: bool) -> RunFolder:
     """The folder of a run that Python is to play; raises `UserError` where it may run code that nobody trusts."""
-    folder = RUNS.find(os.fspath(run))
+    folder = RUNS.find(path_of(run))
     require_trust(folder, trust, "pass trust=True")
     return folder
 

@@ -127,7 +127,8 @@ def _token_problem(what: str, tokens: Any, shape: tuple[int | None, ...], vocabu
     if not isinstance(tokens, np.ndarray) or tokens.dtype != np.int32 or tokens.ndim != len(shape):
         return f"{what} are no array of int32 with {len(shape)} dimensions"
     if not tokens.size or shape[0] not in (None, len(tokens)):
-        return f"{what} have the shape {tokens.shape}"
+        expected = ", ".join("1 or more" if size is None else str(size) for size in shape)
+        return f"{what} have the shape {tokens.shape}: must be [{expected}]"
     if tokens.min() < 0 or tokens.max() >= vocabulary:
         return f"{what} have tokens outside of the vocabulary of {vocabulary}"
     return ""

@@ -37,7 +37,7 @@ def test_policies_are_written_with_a_player_and_nothing_is_replaced(marless, tmp
     assert (document["run"], document["round"], list(document["agents"])) == ("a", 4, ["agent_0", "agent_1"])
     again = marless("export", "a", "--to", "safetensors")
     assert again.code == 2
-    assert again.err == ["marless: exports/a-safetensors exists already; delete it, or name another folder with --out"]
+    assert again.err == ["marless: exports/a-safetensors exists already; delete it, or choose another `out`"]
     best = marless("export", "a", "--to", "safetensors", "--best", "--out", "best")
     assert "policies of 2 agents, of the best evaluation; try: python best/play.py" in best.out
     assert (best.code, json.loads((tmp_path / "best/policies.json").read_text())["round"]) == (0, "best")
@@ -191,10 +191,10 @@ def test_rounds_of_damaged_objects_are_refused_in_one_line(marless, tmp_path):
 
 WRONG = {
     "an unknown format": (["--to", "gguf"], "invalid choice: 'gguf'"),
-    "episodes of how many": (["--to", "npz"], "say which: --episodes N to play them, or --rounds A-B"),
-    "policies by episodes": (["--to", "safetensors", "--episodes", "3"], "leave --episodes"),
+    "episodes of how many": (["--to", "npz"], "say how many to play (episodes), or of which rounds"),
+    "policies by episodes": (["--to", "safetensors", "--episodes", "3"], "leave episodes"),
     "rounds backwards": (["--to", "npz", "--rounds", "4-2"], "'4-2' is not rounds such as 390-400"),
-    "rounds to come": (["--to", "npz", "--rounds", "2-5"], "a has finished 4 rounds; --rounds 2-5 is not among them"),
+    "rounds to come": (["--to", "npz", "--rounds", "2-5"], "a has finished 4 rounds; rounds 2-5 are not among them"),
     "a folder that is a file": (["--to", "safetensors", "--out", "file"], "file exists already"),
     "a folder below a file": (["--to", "safetensors", "--out", "file/x"], "file/x cannot be written"),
 }

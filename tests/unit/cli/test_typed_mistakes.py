@@ -131,7 +131,7 @@ OPTIONS = {
     "train mine": "there is no file mine; give a TOML file, a task, an algorithm or key=value",
     "train mpe/simple_spred": "no environment is called mpe/simple_spred; did you mean mpe/simple_spread?",
     "status first second": "second is one argument too many; see marless status --help",
-    "runs --order name": "there is no option --order; see marless runs list --help",
+    "runs -o X": "there is no option -o; see marless runs list --help",
 }
 COMMANDS = {
     "ls": "there is no command ls; did you mean: marless runs",

@@ -98,7 +98,7 @@ def test_the_command_compares_files_and_writes_what_it_writes_of_runs(capsys):
     ("arguments", "says"),
     [
         (["first.json", "runs/latest"], "runs and files of marl-eval cannot be compared"),
-        (["first.json", "--at", "dollars"], "neither --by nor another --at fits"),
+        (["first.json", "--at", "dollars"], "neither `by` nor another `at` fits"),
         (["none.json"], "none.json cannot be read"),
         (["broken.json"], "broken.json cannot be read"),
         (["unnamed.json"], "unnamed.json: mpe/one a has 'x' in the place of a seed"),

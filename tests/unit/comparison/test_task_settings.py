@@ -120,9 +120,9 @@ def test_environments_are_arms_where_asked():
 @pytest.mark.parametrize(
     ("axes", "by", "says"),
     [
-        ([OPTIONS], ["algorithm.name"], "settings differ in task.options.bonus; for an arm of each: --by task.options"),
-        ([[SPREAD], [AGENTS.format(3), AGENTS.format(4)]], [], "settings differ in task.agents; for an arm of each:"),
-        ([[SPREAD, TOY]], [], "settings differ in task.name; for an arm of each: --by task.name"),
+        ([OPTIONS], ["algorithm.name"], "differ in task.options.bonus; for an arm of each, compare by task.options"),
+        ([[SPREAD], [AGENTS.format(3), AGENTS.format(4)]], [], "settings differ in task.agents; for an arm of each,"),
+        ([[SPREAD, TOY]], [], "settings differ in task.name; for an arm of each, compare by task.name"),
         ([[TOY]], [], "all runs have the same settings but for the seed"),
     ],
 )
@@ -200,7 +200,7 @@ def test_arms_with_other_options_are_said_to_have_other_reward_scales():
     said = table.conclusions(compare(arms_of(collect(names).runs)[0], "steps"))
     assert said[-1] == (
         "arms differ in task.options.bonus: if that changes what is paid, returns are on different reward scales;"
-        " --metric win compares a metric of the environment (win)"
+        " compare a metric of the environment (win)"
     )
     names = [made(name, f"algorithm.name={name}", win=(0.2, 0.4)) for name in ("mappo", "iql")]
     assert len(table.conclusions(compare(arms_of(collect(names).runs)[0], "steps"))) == 1

@@ -280,7 +280,7 @@ def test_an_agent_that_acted_at_random_has_no_policy_and_odd_names_are_no_paths(
 def test_a_factory_that_is_gone_leaves_onnx(shell):
     team = team_of("ippo", {"network": "networks_of_users:make", "engine": "torch"}, ENTITIES, True)
     shell.uninstall("networks_of_users")
-    with pytest.raises(UserError, match=r"networks_of_users:make cannot be imported.*--to onnx needs no module"):
+    with pytest.raises(UserError, match=r"networks_of_users:make cannot be imported.*the format onnx needs no module"):
         policy_files(team, "torch", {})
     assert "a.onnx" in policy_files(team, "onnx", {})
 
@@ -288,7 +288,7 @@ def test_a_factory_that_is_gone_leaves_onnx(shell):
 @pytest.mark.slow
 def test_a_factorys_network_is_no_list_of_layers():
     team = team_of("ippo", {"network": "cnn", "engine": "torch"}, IMAGES, False)
-    with pytest.raises(UserError, match=r"a has a network of algorithm.network=cnn.*use --to onnx or --to torch"):
+    with pytest.raises(UserError, match=r"a has a network of algorithm.network=cnn.*use the format onnx or torch"):
         policy_files(team, "safetensors", {})
 
 

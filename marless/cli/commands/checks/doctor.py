@@ -99,7 +99,6 @@ def _rows(name: str, readiness: Readiness) -> list[tuple[str, str, str]]:
 
 
 def _wrapped(row: tuple[str, str, str]) -> Iterator[tuple[str, str, str]]:
-    """The row with its text on as many lines as it needs."""
     name, state, text = row
     for line in textwrap.wrap(text, _TEXT_WIDTH, break_long_words=False, break_on_hyphens=False):
         yield name, state, line

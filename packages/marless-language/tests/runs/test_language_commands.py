@@ -114,7 +114,7 @@ def test_what_a_run_of_numbers_has_not_got_is_said_in_one_line(marless):
     (line,) = marless("export", "numbers", "--to", "peft").err
     assert "its agents do not speak" in line
     (line,) = marless("export", "numbers", "--to", "safetensors", "--role", "agent_0").err
-    assert "writes all agents; leave it away" in line
+    assert "writes all agents; leave role away" in line
 
 
 def test_without_torch_agents_do_not_speak(marless, shell):
