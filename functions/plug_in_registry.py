@@ -55,8 +55,7 @@ class Registry(Mapping[str, T], Generic[T]):
         """Raises `KeyError` for a name that nobody knows, `error` for a plug-in that cannot be used."""
         if name in self.built_in:
             return self._ours(self.built_in[name])
-        offers = self._offers(name)
-        if not offers:
+        if not (offers := self._offers(name)):
             raise KeyError(name)
         if len(offers) > 1:
             values = ", ".join(offer.value for offer in offers)

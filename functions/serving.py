@@ -187,8 +187,7 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
         request = _DECODER.decode(body, "the request")
     with ProcessGuard(_owner(request), request.address.run) as guard, _resources(request, meter):
         try:
-            work = works.get(type(request))
-            if work is None:
+            if (work := works.get(type(request))) is None:
                 raise errors.BadRequest(f"this function does not serve {type(request).__name__}")
             answer: Answer = _earlier(request, meter) or _answer(request, meter, work)
         except tuple(_FAILURES) as error:

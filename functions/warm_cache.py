@@ -39,8 +39,7 @@ class WarmCache:
 
     def get(self, content: Hashable) -> Any:
         """The value, which is now the one used last; None if it is not kept."""
-        entry = self._entries.get(content)
-        if entry is None:
+        if (entry := self._entries.get(content)) is None:
             return None
         self._entries.move_to_end(content)
         return entry[0]
@@ -52,8 +51,7 @@ class WarmCache:
 
     def take(self, content: Hashable) -> Any:
         """The value, which is no longer kept, so that its taker may change it; None if it was not kept."""
-        entry = self._entries.pop(content, None)
-        if entry is None:
+        if (entry := self._entries.pop(content, None)) is None:
             return None
         value, size = entry
         if content == self._spared:

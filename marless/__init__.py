@@ -36,6 +36,7 @@ __all__ = [
     "judge",
     "load_policy",
     "open_run",
+    "plan",
     "replay",
     "report",
     "resume",
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from marless import settings
     from marless.coordinator.config.schema import ConfigError
     from marless.coordinator.errors import UserError
-    from marless.costs import estimate, simulate
+    from marless.costs import estimate, plan, simulate
     from marless.driving import RunFailed, TrainingInterrupted, resume, train
     from marless.experiments import ablate, benchmark, compare, study
     from marless.reports.user_code.decorators import algorithm, environment, judge, rule
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "marless.coordinator.config.schema": ("ConfigError",),
     "marless.coordinator.errors": ("UserError",),
-    "marless.costs": ("estimate", "simulate"),
+    "marless.costs": ("estimate", "plan", "simulate"),
     "marless.reports.user_code.decorators": ("algorithm", "environment", "judge", "rule"),
     "marless.driving": ("RunFailed", "TrainingInterrupted", "resume", "train"),
     "marless.experiments": ("ablate", "benchmark", "compare", "study"),

@@ -11,6 +11,7 @@ from marless.coordinator.errors import UserError
 from marless.driving import ConfigLike, configuration
 from marless.estimation.estimate import Estimate, estimate_run
 from marless.estimation.recording import recording_of
+from marless.estimation.run_plan import RunPlan, plan_run
 from marless.estimation.simulation import LEAST_ROUNDS, SimulatedSetting, Simulations
 from marless.estimation.simulation import simulate as simulate_recording
 from marless.estimation.targets import Target
@@ -40,6 +41,29 @@ def estimate(
         raise UserError(f"detach needs a back-end with deployments: {', '.join(registry.remote_names())}")
     target = Target(place, count if place.runs_here else concurrency, detach)
     return estimate_run(configuration(config, settings), target, count).entries[0][1]
+
+
+@short_errors()
+def plan(
+    config: ConfigLike = None,
+    *,
+    deadline_s: float | None = None,
+    dollars: float | None = None,
+    backend: str = "aws",
+    workers: int | None = None,
+    detach: bool = False,
+    concurrency: int = 1000,
+    **settings: Any,
+) -> RunPlan:
+    """Choose the cheapest placement of a run in the cloud that keeps a deadline and a cap of dollars with 95 %
+    confidence. All placements train the same weights. A few rounds are played here first.
+
+    Raises `ConfigError`, and `UserError` for limits that cannot be kept.
+    """
+    if not (place := registry.lookup(backend)).remote:
+        raise UserError(f"a plan needs a back-end with deployments: {', '.join(registry.remote_names())}")
+    target = Target(place, concurrency, detach)
+    return plan_run(configuration(config, settings), target, workers or cores(), deadline_s, dollars)
 
 
 @short_errors(slots="concurrency")

@@ -18,8 +18,7 @@ def program_name() -> str:
 
 def pip_name() -> str:
     """The same for the pip of this environment, or `uv pip` where it has none, as those that uv makes."""
-    pip = _beside_python("pip")
-    if pip is None:
+    if (pip := _beside_python("pip")) is None:
         return "uv pip"
     return "pip" if _is_on_path(pip) else as_typed(pip)
 

@@ -14,6 +14,7 @@ from marless.comparison.tournament import Tournament
 from marless.coordinator.errors import UserError
 from marless.estimation.estimate import Estimate
 from marless.estimation.forecast import Simulated
+from marless.estimation.run_plan import RunPlan
 from marless.estimation.simulation import Simulations
 from marless.exports.export import Exported
 from marless.infra.local.available_cores import cores
@@ -36,6 +37,7 @@ __all__ = [
     "Exported",
     "PairedComparison",
     "RunComparison",
+    "RunPlan",
     "Simulated",
     "Simulations",
     "StudyResult",

@@ -71,8 +71,7 @@ class Run:
         from marless.coordinator.errors import UserError
         from marless.runs import summary
 
-        run_summary = summary.read(self._folder())
-        if run_summary is None:
+        if (run_summary := summary.read(self._folder())) is None:
             raise UserError(f"{self.path} has no summary yet; it comes with the first evaluation")
         return run_summary
 
@@ -124,8 +123,7 @@ class Run:
         from marless.runs.run_files import curve_title, stored_curve
 
         folder = self._folder()
-        points = stored_curve(folder)
-        if not points:
+        if not (points := stored_curve(folder)):
             raise UserError(f"{self.path} has no finished round yet, so there is no curve")
         return learning_curve.figure(points, curve_title(folder.config()), self.name)
 

@@ -106,7 +106,6 @@ def _invocation(plan: Plan, slot: Slot | None, attempt: events.AttemptEnded) -> 
 
 
 def _after_attempt(slot: Slot, attempt: events.AttemptEnded, packs: Packs) -> Slot:
-    """The slot with the end of its attempt, in a round with these packs of groups."""
     answer = attempt.answer
     if attempt.report.outcome == "withdrawn":
         return replace(slot, waiting=False)

@@ -57,8 +57,7 @@ def allowed_s(plan: Plan, state: State, node: Node) -> float:
     """
     item = node.item
     limit = plan.size_of(item.function).timeout_s
-    cap = plan.config.stop.dollars
-    if cap is None:
+    if (cap := plan.config.stop.dollars) is None:
         return limit
     slot = state.slots.get(node.name)
     patience = 2.0 ** (slot.failures if slot else 0)

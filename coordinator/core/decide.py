@@ -124,8 +124,7 @@ def _stop_reason(plan: Plan, state: State, ready: list[Node]) -> Stopped | None:
 
 
 def _give_up_reason(plan: Plan, state: State, node: Node) -> str:
-    slot = state.slots.get(node.name)
-    if slot is None:
+    if (slot := state.slots.get(node.name)) is None:
         return ""
     if slot.not_retryable:
         return f"{task_name(state, node.name)}: {slot.problem}"

@@ -80,8 +80,7 @@ def start_round(plan: Plan, state: State) -> State:
 def _after_round(plan: Plan, state: State) -> State:
     """Ends the round, or the run where the policies that sampled have reached the target: then what was learned
     meanwhile is dropped."""
-    evaluation = round_records.evaluation_in_flight(plan, state)
-    if evaluation is None:
+    if (evaluation := round_records.evaluation_in_flight(plan, state)) is None:
         return _end_learning(plan, replace(state, garbage=()))
     state = _with_best(state, evaluation)
     target = plan.config.stop.return_

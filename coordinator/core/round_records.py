@@ -220,8 +220,7 @@ def mean_env_metrics(
 
 def evaluation_in_flight(plan: Plan, state: State) -> Evaluated | None:
     """The evaluation of the round in flight, None when there is none."""
-    returns = returns_of(state, "evaluate/")
-    if not returns:
+    if not (returns := returns_of(state, "evaluate/")):
         return None
     side = evaluated_side(plan.config, state.env_spec)
     return Evaluated(

@@ -126,8 +126,7 @@ def _opponents(plan: Plan, state: State) -> tuple[str, ...]:
 
 def done_of(state: State, work: str) -> Done:
     """Return the answer of a task. Raise `ValueError` if it has none yet."""
-    done = state.slots[work].done
-    if done is None:
+    if (done := state.slots[work].done) is None:
         raise ValueError(f"{work} is not answered")
     return done
 

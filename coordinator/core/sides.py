@@ -41,8 +41,7 @@ def ranked_side(spec: EnvSpec, side_number: int | None, fixed_number: int | None
     """The side by whose return policies are ranked: number `side_number`, or the largest (the first of equals) except
     the `fixed_number` one; None where all agents are on one side. `incompatibility` refuses unknown numbers before a
     run begins."""
-    sides = sides_of(spec)
-    if not sides:
+    if not (sides := sides_of(spec)):
         return None
     if side_number is not None and side_number < len(sides):
         return sides[side_number]
@@ -65,8 +64,7 @@ def incompatibility(spec: EnvSpec, side_number: int | None) -> str:
     """Why policies cannot be ranked by side `side_number`; '' when they can."""
     if side_number is None:
         return ""
-    sides = sides_of(spec)
-    if not sides:
+    if not (sides := sides_of(spec)):
         return f"evaluation.side: {side_number} is asked for, and all agents of the task are on one side; leave it out"
     if side_number >= len(sides):
         side_list = ", ".join(f"{number} ({side.name})" for number, side in enumerate(sides))

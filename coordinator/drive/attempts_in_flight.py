@@ -50,8 +50,7 @@ class AttemptsInFlight:
 
     def _releases(self, work: str) -> bool:
         """Whether the answer of `work` is the last that others wait for."""
-        number = self._set_of.pop(work, None)
-        if number is None:
+        if (number := self._set_of.pop(work, None)) is None:
             return False
         self._unanswered[number] -= 1
         return not self._unanswered[number]

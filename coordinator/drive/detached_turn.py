@@ -130,8 +130,7 @@ def _idle(driver: Driver, before: State, unbilled: Meter) -> TurnResult:
 def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detached) -> bool:
     """Receives how the tasks ended that are awaited together; False while some of each such set have time left, and
     where the run has ended."""
-    asks = open_asks(driver.state)
-    if not asks:
+    if not (asks := open_asks(driver.state)):
         driver.clean_up()
         return driver.state.status == "running"
     top_sets = {ask: completion.read_top_set(cloud.completions, ask, len(works)) for ask, works in asks.items()}
@@ -246,8 +245,7 @@ def _failed(request: Request, kind: FailureKind, message: str, report: Completio
 
 def _send(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detached) -> bool:
     """Sends the dispatched tasks and reports for those that cannot be sent; True when that completes the reports."""
-    unsent = cloud.sender.flush(PATIENCE_S)
-    if not unsent:
+    if not (unsent := cloud.sender.flush(PATIENCE_S)):
         return False
     addresses, complete = report_addresses(driver.state, detached), False
     prefix = keys.task_id(plan.run, driver.state.round, "")

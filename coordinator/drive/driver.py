@@ -385,8 +385,7 @@ class Driver:
         if self._committed is not None and self.version > 1:
             checkpoint = self._ports.ledger.load(CHECKPOINT)
             self.bill_turn(load_meter(self._plan, checkpoint))
-        leftovers = leftover_keys(self._plan, self.state, checkpoint, stored_keys)
-        if leftovers:
+        if leftovers := leftover_keys(self._plan, self.state, checkpoint, stored_keys):
             record = self._ports.ledger.load(STATE)
             self.bill_turn(load_meter(self._plan, record))
             if record is not None and record.version != self.version:

@@ -115,8 +115,7 @@ class Coordinator:
             return {"run": study, "overtaken": True}
 
     def _take_turn(self, outside: RunPorts, current: Lease, version: int) -> dict[str, Any]:
-        manifest = run_manifest.read(outside.ledger)
-        if manifest is None:
+        if (manifest := run_manifest.read(outside.ledger)) is None:
             raise Unresumable("its ledger does not say what it was asked to be")
         platform = msgspec.structs.replace(manifest.platform, coordinator_mb=self._memory_mb)
         plan, sender = replace(manifest.plan(), platform=platform), self._deployed.sender(manifest.functions)

@@ -18,14 +18,12 @@ from marless.functions.messages.message import Record
 def intact_state(plan: Plan, state: State, storage: Storage, ledger: Ledger) -> State:
     """`state` if all its objects are intact; without the round in flight if only that is damaged; else the last
     checkpoint with the present bill. Raises `Unresumable` where that is damaged too, or there is none."""
-    problem = find_damaged(storage, state.durable_refs)
-    if not problem:
+    if not (problem := find_damaged(storage, state.durable_refs)):
         if not find_damaged(storage, state.round_refs):
             return state
         phase = "round" if PHASES[state.phase].in_round else state.phase
         return msgspec.structs.replace(state, slots={}, phase=phase, proposal=None, decision=None)
-    record = ledger.load(CHECKPOINT)
-    if record is None:
+    if (record := ledger.load(CHECKPOINT)) is None:
         raise Unresumable(f"{problem}; the run has no checkpoint to go back to")
     checkpoint = decode_state(record.body)
     if worse := find_damaged(storage, checkpoint.durable_refs):

@@ -56,8 +56,7 @@ def write(ledger: Ledger, manifest: RunManifest) -> None:
 
     A run that was begun by a study stays in it.
     """
-    record = ledger.load(MANIFEST)
-    if record is not None:
+    if (record := ledger.load(MANIFEST)) is not None:
         manifest = msgspec.structs.replace(manifest, study=_decode(record.body).study)
     ledger.commit(MANIFEST, to_json(manifest), record.version if record else 0)
 

@@ -75,8 +75,7 @@ def govern(deployment: TenantDeployment, study: str) -> dict[str, Any]:
 
     Raises `StaleVersion` when other governors were quicker, again and again, and `StorageFault`.
     """
-    plan = read_plan(deployment, study.removeprefix(STUDY))
-    if plan is None:
+    if (plan := read_plan(deployment, study.removeprefix(STUDY))) is None:
         deployment.live.remove(study)
         return {"run": study, "left": "nobody"}
     for tries_left in reversed(range(_TRIES)):
@@ -131,8 +130,7 @@ def limited(deployment: TenantDeployment, study: str, plan: Plan) -> tuple[Plan,
 
     A run that is over, and was taken up by hand, keeps to its own limits.
     """
-    record = deployment.outside(study).ledger.load(STATE)
-    if record is None:
+    if (record := deployment.outside(study).ledger.load(STATE)) is None:
         return plan, (0,)
     grant = _STATE_DECODER.decode(record.body, "the study's state").live.get(plan.run)
     if grant is not None:

@@ -141,13 +141,6 @@ def choose(
     return min(best, key=lambda item: (second(item), first(item), _complexity(item.round_placement)))
 
 
-def break_even(forecast: Forecast, vm_dollars_per_hour: float, vm_vcpus: int) -> float:
-    """The utilisation (busy share of all its vCPUs) above which a machine of that price does the same busy seconds for
-    less; above 1 no such machine does. A core counts as fast as a vCPU of a function."""
-    vm_second = vm_dollars_per_hour / 3600 / vm_vcpus
-    return vm_second * forecast.busy_s / forecast.dollars if forecast.dollars > 0 else math.inf
-
-
 _NOTHING = Meter()
 _dollars: Measure = attrgetter("dollars")
 _seconds: Measure = attrgetter("seconds")
@@ -187,7 +180,6 @@ def _complexity(round_placement: RoundPlacement) -> tuple[int, bool, int, int, i
 
 
 def _within_timeouts(item: Forecast, terms: PlannerLimits) -> bool:
-    """Whether no task is expected to come near its time-out."""
     return all(longest <= PATIENCE * terms.timeout_s[name] for name, longest in item.longest_s.items())
 
 

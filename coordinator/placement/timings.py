@@ -66,8 +66,7 @@ def whole_core_ms(ms: float, memory_mb: int, mb_per_vcpu: int) -> float:
 
 def predict(timings: Mapping[str, Fit], kind: str, size: float, style: str = "") -> float | None:
     """Milliseconds of a task, never negative; None for a kind without observations."""
-    fitted_line = line(timings, kind)
-    if fitted_line is None:
+    if (fitted_line := line(timings, kind)) is None:
         return None
     overhead, slope = fitted_line
     ratio = timings.get(f"{kind}@{style}")

@@ -25,8 +25,7 @@ def meet(
     agents = tuple(np.flatnonzero(earlier_agents(match)).tolist())
     groups = tuple(agent if agent in agents else group for agent, group in enumerate(task.team.groups))
     opponents = Opponents(agents=agents, acting="greedy" if match.greedy else "drawn")
-    script = match.team.opponents
-    if script is not None:
+    if (script := match.team.opponents) is not None:
         opponents = replace(script, agents=agents)
     team = replace(task.team, groups=groups, opponents=opponents)
     learning = {f"policy/{group_name(group)}/" for group in team.learning}

@@ -21,8 +21,7 @@ def violation(spec: object) -> str:
 
 def missing_stages(spec: AlgorithmSpec, code: Any) -> str:
     """The first attribute or stage that the implementing module lacks; '' when it is complete."""
-    missing = [name for name in ("STAGES", "initialise") if not hasattr(code, name)]
-    if missing:
+    if missing := [name for name in ("STAGES", "initialise") if not hasattr(code, name)]:
         return f"it has no {missing[0]}"
     stages = [stage.name for stage in spec.stages]
     if sorted(code.STAGES) != sorted(stages):

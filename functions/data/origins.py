@@ -34,8 +34,7 @@ def policies_sha256(tensors: Mapping[str, NDArray[Any]], team: Team) -> str:
 def origin(task: SampleTask | WholeTask, tensors: Mapping[str, NDArray[Any]], round_: int) -> Origin:
     """Of the task's rollouts in round `round_`, which are played with the policies in `tensors` or read from a
     dataset."""
-    recording = task.sampling.recorded
-    if recording is not None:
+    if (recording := task.sampling.recorded) is not None:
         return Origin(round=round_, dataset=recording.dataset.sha256)
     return Origin(round=round_, policies=policies_sha256(tensors, task.team))
 

@@ -43,8 +43,7 @@ def _count_hits(replay_buffer: ReplayBuffer, past: Sequence[Past]) -> None:
 def keep(replay_buffer: ReplayBuffer, rounds: Sequence[Past]) -> None:
     """Keeps the buffer, which holds `rounds`, for later tasks; without rounds that are stored there is nothing to
     keep."""
-    with_trajectories = [past for past in rounds if past.trajectories]
-    if with_trajectories:
+    if with_trajectories := [past for past in rounds if past.trajectories]:
         replay_buffer.drop_unstored()
         WARM.keep(_content(with_trajectories[-1]), replay_buffer, replay_buffer.nbytes, is_spared=True)
 
@@ -64,8 +63,7 @@ def load_rounds(replay_buffer: ReplayBuffer, rounds: Sequence[Past], here: Mappi
         objects: dict[tuple[Ref, ...], Tensors] = {}
         for past in rounds:
             if past.round in round_numbers and past.round not in by_round:
-                refs = past.trajectories
-                if refs not in objects:
+                if (refs := past.trajectories) not in objects:
                     together = [one.round for one in rounds if one.trajectories == refs]
                     objects[refs] = read_sampled(blobs, refs, together)
                 by_round[past.round] = tensors_below(objects[refs], f"{round_name(past.round)}/") or objects[refs]

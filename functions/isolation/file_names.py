@@ -117,8 +117,7 @@ def value_of(path: str) -> str | None:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return None
         with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > _LARGE:
+            if (size := os.fstat(file.fileno()).st_size) > _LARGE:
                 digest.update(f"{size}".encode() + file.read(_END))
                 file.seek(-_END, os.SEEK_END)
             for chunk in iter(lambda: file.read(_END), b""):

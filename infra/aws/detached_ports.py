@@ -57,8 +57,7 @@ class Deployed:
 
     def sender(self, functions: Mapping[str, str]) -> EventInvoker:
         """The invoker that starts these qualified functions without waiting for them."""
-        key = frozenset(functions.items())
-        if key not in self._senders:
+        if (key := frozenset(functions.items())) not in self._senders:
             self._senders[key] = EventInvoker(self._cloud, functions, _SENDING)
         return self._senders[key]
 

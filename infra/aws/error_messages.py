@@ -142,8 +142,7 @@ def explain(error: Exception) -> str:
 
 
 def _response_text(error: exceptions.ClientError) -> str:
-    name = code(error)
-    if name in _FORBIDDEN:
+    if (name := code(error)) in _FORBIDDEN:
         call = error.operation_name
         action = f"dynamodb:{call}" if call in _TABLE_CALLS else _ACTIONS.get(call, call)
         return f"access denied: the credentials in use lack the permission {action} there"

@@ -234,8 +234,7 @@ def _timeline(axes: "Axes", result: FinishedRun, title: str) -> None:
     axes.set_ylim(agents - 0.5, -1.8)
     axes.set_yticks(range(agents), [str(agent) for agent in range(agents)], fontsize=8)
     for event, (marker, label) in _EVENTS.items():
-        at_rounds = [index + 1 for index, line in enumerate(result.history) if line.event == event]
-        if at_rounds:
+        if at_rounds := [index + 1 for index, line in enumerate(result.history) if line.event == event]:
             axes.scatter(at_rounds, [-1.1] * len(at_rounds), marker=marker, s=22, color="#404040", label=label)
     axes.set_title(title, loc="left", fontsize=9, parse_math=False)
     axes.set_ylabel("agent")

@@ -177,8 +177,7 @@ def _combination(name: str) -> Arm | None:
 
 def configuration(arm: Arm, base: RunConfig, rollouts: int | None = None) -> RunConfig:
     """The user's configuration with the arm's settings; raises `ConfigError` naming the arm when it is invalid."""
-    document = merge(msgspec.to_builtins(base), nest(settings(arm, rollouts)))
-    return convert(document, f"arm {arm.name}")
+    return convert(merge(msgspec.to_builtins(base), nest(settings(arm, rollouts))), f"arm {arm.name}")
 
 
 def settings(arm: Arm, rollouts: int | None = None) -> dict[str, Value]:
@@ -193,8 +192,7 @@ def refuse_clashes(arms: Iterable[Arm], overrides: Iterable[str]) -> None:
             if key == "seed":
                 raise ConfigError(f"{text}: the seeds of an ablation are given by `seeds`")
             for arm in arms:
-                arm_value = arm.settings.get(key, value)
-                if arm_value != value:
+                if (arm_value := arm.settings.get(key, value)) != value:
                     raise ConfigError(f"{text} clashes with the arm {arm.name}, which sets {key} to {arm_value}")
 
 

@@ -94,8 +94,7 @@ def costs(
     finals = {
         name: float(np.mean([run.final_return for run in runs.values()])) for name, runs in results.items() if runs
     }
-    static = [arm.name for arm in arms if is_static(arm) and arm.name in finals]
-    if not static:
+    if not (static := [arm.name for arm in arms if is_static(arm) and arm.name in finals]):
         return TaskCosts(task=task, target=None, best="", arms={}, registrations=registrations, failures=failed)
     best = max(static, key=lambda name: finals[name])
     target = random + share * (finals[best] - random)

@@ -82,8 +82,7 @@ def registered(tasks: Sequence[suite_costs.TaskCosts], now: str) -> list[str]:
 
 
 def _return(task: suite_costs.TaskCosts, name: str) -> str:
-    cost = task.arms.get(name)
-    if cost is None:
+    if (cost := task.arms.get(name)) is None:
         return NONE
     text = f"{cost.final_return:.1f}"
     text = f"**{text}**" if name == task.best else text

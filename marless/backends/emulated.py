@@ -90,8 +90,7 @@ class EmulatedBackend(RemoteBackend):
         from marless.cloud.emulated_account import account_folder, cloud_at, end, stacks
 
         folder, code = account_folder(), FINISHED
-        running = account.find(folder)
-        if running is None:
+        if (running := account.find(folder)) is None:
             raise UserError(f"no emulated account runs in {folder}; there is nothing to remove")
         if stacks(running):
             code = remove(cloud_at(running.whereabouts), f"the emulated account in {folder}")

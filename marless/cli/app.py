@@ -35,8 +35,8 @@ _FOLDERS = {
 }
 # Commands that may import tasks and players of a user; the others run nothing that lies in the current folder.
 _PLAY = {
-    "check", "train", "pretrain", "worker", "resume", "study", "ablate", "estimate", "evaluate", "crossplay", "replay",
-    "report", "log", "export",
+    "check", "train", "pretrain", "worker", "resume", "study", "ablate", "estimate", "plan", "evaluate", "crossplay",
+    "replay", "report", "log", "export",
 }  # fmt: skip
 # Columns of the overview, and the fewest columns for what explains an example.
 _WIDTH, _NARROW = 79, 24

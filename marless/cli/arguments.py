@@ -21,6 +21,8 @@ from marless.runs.view import View
 # Episodes, slots, rounds: a command does something with each of so many within a day.
 _MOST_COUNT = 1_000_000
 
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
 _TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 
 
@@ -189,6 +191,14 @@ def number(what: str, is_valid: Callable[[float], bool]) -> Callable[[str], floa
         return parsed
 
     return _value
+
+
+def duration(text: str) -> float:
+    """Seconds of a time such as ``10m``."""
+    match = re.fullmatch(r"(\d+)([smhd])", text)
+    if match is None or int(match[1]) == 0:
+        raise ArgumentTypeError(f"{text!r} is not a time such as 30s, 10m, 2h or 1d")
+    return float(int(match[1]) * _UNITS_S[match[2]])
 
 
 def count(text: str) -> int:

@@ -24,6 +24,7 @@ GROUPS = {
     },
     "plan": {
         "estimate": "estimate or simulate the cost and duration of a run",
+        "plan": "choose the cheapest placement for a deadline and dollars",
         "config": "print the settings of a run with descriptions",
     },
     "keep": {"runs": "list, archive, restore, remove and verify runs"},
@@ -94,8 +95,7 @@ def renamed(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     command, _ = command_and_rest([*words, *argv[1:]])
     for text in argv[1:]:
         option, equals, value = text.partition("=")
-        new_option = _OLD_OPTIONS.get((command, option), option)
-        if new_option != option:
+        if (new_option := _OLD_OPTIONS.get((command, option), option)) != option:
             sentences.append(f"{option} of `marless {command}` is now {new_option}")
         words.append(f"{new_option}{equals}{value}")
     return words, sentences

@@ -19,6 +19,7 @@ _OTHER_WORDS = {
     "evaluate": "eval test",
     "log latest --to tensorboard": "tensorboard",
     "log latest --to wandb": "wandb",
+    "plan": "budget deadline",
     "replay": "enjoy play render video visualize",
     "report": "dashboard plot serve show ui web",
     "resume": "continue",

@@ -29,8 +29,7 @@ MOST_CALLS = 256
 def locate(backend: RemoteBackend, run: str, tenant: str, region: str | None) -> LocatedDeployment:
     """The tenant's deployment, as it is, for the run. Raises `UserError` when there is none, and `StorageFault`."""
     cloud = backend.cloud(region)
-    deployment = describe(cloud, stack_name(tenant))
-    if deployment is None:
+    if (deployment := describe(cloud, stack_name(tenant))) is None:
         make = deploy_command(backend.name, tenant, region)
         raise UserError(f"tenant {tenant} has no deployment there; make it with: {make}")
     deployment_ref = _deployment_ref(run, deployment, cloud)

@@ -52,8 +52,7 @@ def account_of(run: Path) -> Path:
 
 def cloud_of(folder: Path) -> Cloud:
     """Clients for the account in `folder`; raises `StorageFault` when it does not run."""
-    running = accounts.find(folder)
-    if running is None:
+    if (running := accounts.find(folder)) is None:
         raise StorageFault(
             "the emulated account of this folder runs no more, and what it held is gone; what a finished run left"
             " is in its folder (summary.json, policies.safetensors)"
@@ -87,8 +86,7 @@ def ensure_deployed(tenant: str, region: str | None) -> None:
 def start(region: str | None) -> Account:
     """The running account, started if necessary; raises `UserError`."""
     folder, concurrency = account_folder(), _wanted_concurrency()
-    running = accounts.find(folder)
-    if running is None:
+    if (running := accounts.find(folder)) is None:
         _LOGGER.info("starting an emulated AWS account in %s", folder)
         try:
             # Tasks may lie in the current folder, as on this machine; our own packages come first.
@@ -157,8 +155,7 @@ def _deploy(cloud: Cloud, tenant: str) -> None:
 
 def _wanted_concurrency() -> int | None:
     """The account's concurrent executions that the user set, if any; raises `UserError`."""
-    text = os.environ.get(CONCURRENCY)
-    if not text:
+    if not (text := os.environ.get(CONCURRENCY)):
         return None
     if not text.isdecimal() or int(text) < 1:
         raise UserError(f"{CONCURRENCY}: {text!r} is not a whole number above 0")
@@ -169,8 +166,7 @@ def _require_concurrency(running: Account, concurrency: int) -> None:
     """Raises `UserError` when the account was started with another concurrency."""
     with storage_errors("ask", "the emulated account for its quotas"):
         settings = cloud_at(running.whereabouts).client("lambda").get_account_settings()
-    there = settings["AccountLimit"]["ConcurrentExecutions"]
-    if there != concurrency:
+    if (there := settings["AccountLimit"]["ConcurrentExecutions"]) != concurrency:
         raise UserError(
             f"{CONCURRENCY}: the emulated account in {account_folder()} was started with {there:,} concurrent"
             f" executions, not {concurrency:,}; unset the variable, or end the account first"

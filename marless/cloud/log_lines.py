@@ -76,8 +76,7 @@ class Reader:
     def _read(self, event: Event) -> Iterator[LogLine]:
         fields = _fields_of(event.text)
         invocation = self._invocation(event, fields)
-        line = _line(event, fields)
-        if line is None:
+        if (line := _line(event, fields)) is None:
             return
         if invocation is None:
             if self._run is None or line.level == _ERROR:

@@ -84,8 +84,7 @@ def compare_runs(
 
 
 def _arms(names: Sequence[str], by: Sequence[str], at: Axis, metric: str) -> tuple[list[ComparedArm], dict[str, str]]:
-    files = [Path(name) for name in names if name.endswith(".json")]
-    if not files:
+    if not (files := [Path(name) for name in names if name.endswith(".json")]):
         selection = collect(names, metric)
         arms, without = arms_of(selection.runs, by)
         return arms, selection.left_out | without

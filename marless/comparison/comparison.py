@@ -224,8 +224,7 @@ def _points(statistic: Statistic, positions: Sequence[Scores], *address: str) ->
 
 
 def _cost(arm: ComparedArm) -> Cost | None:
-    summaries = [run.summary for run in arm.every_run if run.summary is not None]
-    if not summaries:
+    if not (summaries := [run.summary for run in arm.every_run if run.summary is not None]):
         return None
     return Cost(
         arm=arm.name,

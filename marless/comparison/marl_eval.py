@@ -34,8 +34,7 @@ def arms_of_files(paths: Sequence[Path], metric: str = METRIC) -> tuple[list[Com
     common = set(names).intersection(*map(_algorithms, documents.values()))
     whole = {task: algorithms for task, algorithms in whole.items() if common & algorithms.keys()} or whole
     missing = {name: next((task for task in whole if name not in whole[task]), "") for name in names}
-    complete_names = [name for name, task in missing.items() if not task]
-    if not complete_names:
+    if not (complete_names := [name for name, task in missing.items() if not task]):
         raise UserError(f"no algorithm is on all tasks of these files ({', '.join(whole)}); name files that share some")
     arms = [ComparedArm(name, {task: whole[task][name] for task in sorted(whole)}) for name in complete_names]
     equal, left_out = with_equal_seeds(arms)

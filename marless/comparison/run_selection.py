@@ -96,7 +96,6 @@ def _folders(text: str) -> list[RunFolder]:
 
 def _inside(root: Path) -> list[RunFolder]:
     """Those of a study in the order of its settings, others by name."""
-    paths = runs_in(root / "runs")
-    if not paths:
+    if not (paths := runs_in(root / "runs")):
         raise UserError(f"{root / 'runs'} holds no runs")
     return [RunFolder(path) for path in ordered(root, paths)]

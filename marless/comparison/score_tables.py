@@ -229,15 +229,13 @@ def _pairing(base: str, rows: Sequence[ArmRow]) -> str:
         f" and an interval of the probability without 0.5. From {FEWEST} paired seeds on, the probability by seed"
         " decides."
     )
-    pairs = [row.arm for row in rows if row.against and row.against.same_seeds]
-    if not pairs:
+    if not (pairs := [row.arm for row in rows if row.against and row.against.same_seeds]):
         return f"{explanation} Seeds are not those of {base}, so nothing is paired."
     whose = "All arms have" if len(pairs) == len(rows) else f"{' and '.join(pairs)} {_HAVE[len(pairs) > 1]}"
     return f"{explanation} {whose} the seeds of {base}: the difference and the column by seed are paired by seed."
 
 
 def _footnote(rows: Sequence[tuple[str, ...]]) -> str:
-    """The footnote of a table with an asterisk in some cell."""
     return _FOOTNOTE if any(cell.endswith(" *") for row in rows for cell in row[1:]) else ""
 
 

@@ -69,8 +69,7 @@ class AskingFunctions(VirtualFunctions):
 
     def _begin(self, invocation: VirtualInvocation, next_task: Callable[[], None]) -> None:
         start_ms, environments = self._resources.now_ms, self._held[invocation.attempt.function]
-        service = self._service(invocation.attempt, start_ms / 1000)
-        if service is None:
+        if (service := self._service(invocation.attempt, start_ms / 1000)) is None:
             self._reject(invocation, start_ms / 1000)
             self._release(start_ms / 1000, next_task)
             return
@@ -191,7 +190,6 @@ class VirtualResources:
     def _wake(self, name: str) -> None:
         """Has somebody take a slot that became free: at once, or, of those whose pauses do not grow any more, the first
         who tries again."""
-        queue = self._queues[name]
-        if queue:
+        if queue := self._queues[name]:
             first = 1 - self._rng.random() ** (1 / len(queue)) if self._times[name].polls else 0.0
             self.at(self.now_ms + 1000 * backoff.SLOT_PAUSE_S * first, queue.popleft())

@@ -131,16 +131,25 @@ def record_briefly(config: RunConfig, workers: int, progress: Progress = unseen)
     return record(short, workers, BRIEF._replace(least=every + 1), progress)
 
 
-def estimate(config: RunConfig, recording: Recording, target: Target) -> Estimate:
+def estimate(
+    config: RunConfig,
+    recording: Recording,
+    target: Target,
+    seed: int = 0,
+    lengths: tuple[int, int] = (SHORT, LONG),
+) -> Estimate:
     """Estimates the run and its bill without a target return, since the round that meets it is unknown.
+
+    A longer run than `lengths` is extrapolated from runs of these two numbers of rounds.
 
     Raises `UserError` where the run would fail.
     """
     config = replace(_steady(config), stop=replace(config.stop, return_=None)).effective()
     plan = target.plan(config, recording.plan.inputs)
-    state = target.forecast(_limit_rounds(plan, LONG), recording)
-    if state.round >= LONG:
-        return _extrapolate(plan, target.forecast(_limit_rounds(plan, SHORT), recording), state)
+    short, long = lengths
+    state = target.forecast(_limit_rounds(plan, long), recording, seed)
+    if state.round >= long:
+        return _extrapolate(plan, target.forecast(_limit_rounds(plan, short), recording, seed), state)
     bill = budget.bill_of(plan, state.meter)
     return Estimate(state.round, state.seconds, state.meter, bill, _ending_dollars(bill, state))
 

@@ -128,14 +128,14 @@ def _learning_lines(lines: Sequence[RoundLine]) -> list[RoundLine]:
     return [line for line in lines if line.staleness is not None]
 
 
-def forecast_detached(plan: Plan, recording: Recording, times: ServiceTimes, latency: Latency) -> State:
+def forecast_detached(plan: Plan, recording: Recording, times: ServiceTimes, latency: Latency, seed: int = 0) -> State:
     """The last state of `plan` with the coordinator as a function, whose turns take as long as `latency` says.
 
     Raises `UserError` for a task that runs into its time-out.
     """
     ledger = VirtualLedger(VirtualClock(counts_coordinator=False))
     clock = ledger.clock
-    functions = _functions(plan, recording, times, clock, NO_FAULTS, seed=0)
+    functions = _functions(plan, recording, times, clock, NO_FAULTS, seed)
     events = DetachedFunctions(functions, ledger, clock, times.between_s)
     ports = Ports(NoObjects(), ledger, events, Lines())
     cloud = CloudPorts(events.sets, events.heads, events, ledger.now)

@@ -136,16 +136,14 @@ class ServiceTimes:
         """The tasks of a kind; those of another learner's where the record has none of this."""
         if kind in self.tasks:
             return self.tasks[kind]
-        alike = [name for name in self.tasks if name.split(":")[0] == kind.split(":")[0]]
-        if not alike:
+        if not (alike := [name for name in self.tasks if name.split(":")[0] == kind.split(":")[0]]):
             raise UserError(f"the record has no task of the kind {kind}; simulate the placement that was recorded")
         return self.tasks[alike[0]]
 
 
 def fit(records: Sequence[AttemptRecord], slots: int) -> ServiceTimes:
     """The service times of attempts that ran on `slots` slots; raises `UserError` if none of them was answered."""
-    answered_attempts = [record for record in records if record.outcome == "answered"]
-    if not answered_attempts:
+    if not (answered_attempts := [record for record in records if record.outcome == "answered"]):
         raise UserError("no attempt is recorded; runs that nobody drives, and those of older versions, have no record")
     by_kind: dict[str, list[AttemptRecord]] = defaultdict(list)
     by_function: dict[str, list[AttemptRecord]] = defaultdict(list)

@@ -30,6 +30,8 @@ class Target:
     width: int
     detached: bool = False
     halves: bool = False
+    resizable: bool = False
+    """Functions are deployed with the memory that a plan chooses."""
 
     @property
     def name(self) -> str:
@@ -47,7 +49,8 @@ class Target:
             grace_s=GRACE_S,
         )
         if is_deployed:
-            platform = replace(platform.on_lambda(self.backend.latency_name), idle_slots_free=self.halves)
+            on_lambda = platform.on_lambda(self.backend.latency_name)
+            platform = replace(on_lambda, idle_slots_free=self.halves, sizes_fixed=not self.resizable)
         return Plan(
             run="estimate",
             config=config,
@@ -59,24 +62,22 @@ class Target:
 
     def times(self, recorded_times: ServiceTimes, plan: Plan) -> ServiceTimes:
         """How long the recorded work takes there."""
-        latency = self.backend.latency(plan.config.pricing.storage)
-        if latency is None:
+        if (latency := self.backend.latency(plan.config.pricing.storage)) is None:
             return recorded_times
-        sizes = plan.config.functions
-        memory_mb = {name: getattr(sizes, name).memory_mb for name in NAMES}
+        memory_mb = {name: getattr(plan.config.functions, name).memory_mb for name in NAMES}
         mb_per_vcpu = None if self.backend.runs_here else plan.prices.lambda_.mb_per_vcpu
         return recorded_times.deployed(latency, memory_mb, mb_per_vcpu, self.detached)
 
-    def forecast(self, plan: Plan, recording: Recording) -> State:
+    def forecast(self, plan: Plan, recording: Recording, seed: int = 0) -> State:
         """The last state of such a run; raises `UserError` where it would fail."""
         times = self.times(recording.service_times, plan)
         latency = self.backend.latency(plan.config.pricing.storage)
         if self.detached and latency is not None:
-            state = forecast_detached(plan, recording, times, latency)
+            state = forecast_detached(plan, recording, times, latency, seed)
         else:
             # What the coordinator computes between two waves is in `between_s`.
             ledger = VirtualLedger(VirtualClock(counts_coordinator=False), times.between_s)
-            state = forecast(plan, recording, times, ledger).state
+            state = forecast(plan, recording, times, ledger, seed=seed).state
         if state.status == "failed":
             raise UserError(f"the run would fail in round {state.round + 1}: {state.reason}")
         return state

@@ -137,8 +137,7 @@ class VirtualFunctions:
 
     def _run(self, invocation: VirtualInvocation) -> None:
         start = max(self._clock.now, self._free[0])
-        service = self._service(invocation.attempt, start)
-        if service is None:
+        if (service := self._service(invocation.attempt, start)) is None:
             self._reject(invocation, self._clock.now)
             return
         end = self._end(invocation, start, service)

@@ -66,8 +66,7 @@ class Facts:
 
 def read(folder: RunFolder) -> Facts:
     """The run in `folder`; raises `UserError` without a finished round or where a file cannot be read."""
-    lines = tuple(read_lines(folder.path / METRICS))
-    if not lines:
+    if not (lines := tuple(read_lines(folder.path / METRICS))):
         raise UserError(f"{folder.name} has no finished round; see {program_name()} status {folder.argument}")
     config = folder.config()
     replay = folder.path / REPLAY

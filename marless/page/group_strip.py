@@ -26,8 +26,7 @@ def spans(lines: Sequence[RoundLine], agent: int) -> Iterator[tuple[int, int, in
 
 def strip(lines: Sequence[RoundLine], agents: Sequence[str]) -> Html:
     """The rounds from left to right; '' where no round says who learned in which group."""
-    team_lines = [line for line in lines if len(line.team) == len(agents)]
-    if not team_lines:
+    if not (team_lines := [line for line in lines if len(line.team) == len(agents)]):
         return Html("")
     first, last = team_lines[0].round, team_lines[-1].round
     unit = (_WIDTH - _LEFT - 12) / (last - first + 1)

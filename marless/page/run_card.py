@@ -28,8 +28,7 @@ _CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"
 
 def line(folder: RunFolder) -> str:
     """How the run stands, in a few words; raises what reading its files raises."""
-    summary = summaries.read(folder)
-    if summary is None:
+    if (summary := summaries.read(folder)) is None:
         rounds = journal.read(folder.path / METRICS)
         return f"{_standing(folder, None)}, {counted(len(rounds), 'round')}, no evaluation yet"
     final = f", return {plus_minus(summary.final_return)}" if summary.final_return else ""

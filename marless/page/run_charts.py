@@ -152,8 +152,7 @@ def bundle(lines: Sequence[ChartLine]) -> list[ChartLine]:
 
 def return_lines(facts: Facts) -> list[ChartLine]:
     """Over steps: of all agents, or of each side where some compete."""
-    names = dict.fromkeys(name for line in facts.lines for name in line.side_returns)
-    if not names:
+    if not (names := dict.fromkeys(name for line in facts.lines for name in line.side_returns)):
         training = _series(facts, "while training (sampled)", [line.return_mean for line in facts.lines], faint=True)
         return [training, _evaluation_line(facts, f"evaluation ({evaluation_label(facts.config)})")]
     lines = []

@@ -141,8 +141,7 @@ def _final(facts: Facts) -> tuple[str, str]:
         of = f"side {run_summary.side}, " if run_summary.side else ""
         mean, interval = _with_interval(final.mean, final.ci95)
         return mean, f"{interval}{of}{counted(final.episodes, 'episode')}, {evaluation_label(facts.config)}"
-    evaluations = run_charts.evaluations(facts)
-    if not evaluations:
+    if not (evaluations := run_charts.evaluations(facts)):
         return "-", "not evaluated yet"
     return plus_minus(evaluations[-1].returns), f"after round {evaluations[-1].round:,}, no final evaluation yet"
 

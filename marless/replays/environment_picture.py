@@ -15,8 +15,7 @@ Picture = NDArray[np.uint8]
 def rendering(environment: VectorEnvironment) -> Picture | Scene:
     """Return the state of environment 0, as a picture ``[H, W, 3]`` or as shapes. Raises `UserError` if it cannot be
     drawn."""
-    render = getattr(innermost(environment), "render", None)
-    if render is None:
+    if (render := getattr(innermost(environment), "render", None)) is None:
         raise UserError("the task cannot be drawn: its environment has no method render(index)")
     rendered = render(0)
     if isinstance(rendered, Scene):

@@ -51,8 +51,7 @@ class Playback:
 
     def step(self) -> None:
         """The next image, of this episode or the next one."""
-        later = next(self._stills, None)
-        if later is None:
+        if (later := next(self._stills, None)) is None:
             self.next_episode()
         else:
             self.still = later

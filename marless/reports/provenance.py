@@ -204,8 +204,7 @@ def commit(root: Path = ROOT) -> str | None:
 
 def written_by(root: Path = ROOT) -> str:
     """Which program wrote a table, as a sentence: its commit, or its version outside a checkout."""
-    commit_ = commit(root)
-    if commit_ is None:
+    if (commit_ := commit(root)) is None:
         return f"Written by marless {version('marless')}, outside a git checkout, so its commit is not known."
     suffix = ", changed since" if commit_.endswith("+") else ""
     return f"Written by commit {commit_[:7]}{suffix}."

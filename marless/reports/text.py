@@ -96,8 +96,7 @@ def env_metrics(means: Mapping[str, float]) -> str:
 
 def sparkline(values: Sequence[float], width: int = 30) -> str:
     """The last values as bars, lowest to highest."""
-    recent = values[-width:]
-    if not recent:
+    if not (recent := values[-width:]):
         return ""
     low, high = min(recent), max(recent)
     span = high - low or 1.0
@@ -125,19 +124,21 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], aligned
 
 def placement_text(round_placement: RoundPlacement) -> str:
     """A placement in a few words."""
-    words: list[str] = [round_placement.rule]
-    if PLACEMENTS[round_placement.rule].one_function:
-        words.append(counted(round_placement.rounds, "round"))
-    else:
-        words.append(f"{counted(round_placement.rollouts_per_invocation, 'rollout')} per actor")
+    per_actor = "" if PLACEMENTS[round_placement.rule].one_function else " per actor"
     transport = (
         f"through messages, saved every {round_placement.checkpoint_every} rounds"
         if round_placement.inline_objects
         else "through storage"
     )
-    return ", ".join(
-        [*words, transport, *(f"{name} {memory} MB" for name, memory in round_placement.memory_mb.items())]
-    )
+    sizes = (f"{name} {memory} MB" for name, memory in round_placement.memory_mb.items())
+    return ", ".join([round_placement.rule, f"{work_text(round_placement)}{per_actor}", transport, *sizes])
+
+
+def work_text(round_placement: RoundPlacement) -> str:
+    """What one function of a placement does: ``10 rounds``, ``1 rollout``."""
+    if PLACEMENTS[round_placement.rule].one_function:
+        return counted(round_placement.rounds, "round")
+    return counted(round_placement.rollouts_per_invocation, "rollout")
 
 
 def counted(count: int, noun: str) -> str:

@@ -144,14 +144,12 @@ def _outstanding(
 
     Raises `UserError` for a run whose ledger was lost.
     """
-    state = load_state(backend.ledger)
-    if state is None:
+    if (state := load_state(backend.ledger)) is None:
         refuse_lost(folder, backend.storage.list("rounds/"))
     if state is None or state.status != "finished":
         return None
     plan = plan_of(identity, config, backend)
-    limit = _reached_limit(plan, state, old.stop)
-    if not limit:
+    if not (limit := _reached_limit(plan, state, old.stop)):
         return None
     if not summary.has_finished(folder):
         measurements = summary.measured_before(folder, state.seconds)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from marless.coordinator.config.defaults import cheapest_in_cloud
 from marless.coordinator.core import budget
-from marless.coordinator.core.planning.next_placement import usual_forecasts
+from marless.coordinator.core.planning.next_placement import terms, usual_layout
 from marless.coordinator.core.state import Plan, RoundLine, State
 from marless.coordinator.drive.attempt_record import AttemptRecord
 from marless.coordinator.drive.ledger_items import StateEncoder
@@ -45,8 +45,8 @@ def cloud_dollars(
     dollars, functions = 0.0, {"actor", "evaluator", "learner"}
     try:
         for rollouts, rounds in Counter(line.rollouts for line in lines).items():
-            sized = replace(state, controller=replace(state.controller, rollouts=rollouts), timings=timings)
-            best = planner.choose(usual_forecasts(plan, sized))
+            sized = replace(state, controller=replace(state.controller, rollouts=rollouts))
+            best = planner.choose(planner.forecasts(usual_layout(plan, sized), timings, terms(plan, sized)))
             dollars += rounds * best.dollars
             functions |= {*best.longest_s}
     except planner.Unmeasured:

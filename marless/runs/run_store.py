@@ -109,8 +109,7 @@ class RunStore:
         """If the latest run is gone, point `latest` at the newest run, or remove it without a run."""
         link = self.root / LATEST
         if link.is_symlink() and not link.exists():
-            newest = self._newest()
-            if newest:
+            if newest := self._newest():
                 newest.become_latest()
             else:
                 link.unlink()

@@ -75,8 +75,7 @@ def look(folder: RunFolder) -> Iterator[Stored]:
         lease_ = None if identity.deployment_ref is None else lease.read(backend.ledger)[0]
         # Before the state is read: files that are newer than it belong to a driver, or the ledger has lost something.
         is_driven = folder.driven() if lease_ is None else lease_.is_taken("", backend.ledger.now(), has_ended)
-        state = load_state(backend.ledger)
-        if state is None:
+        if (state := load_state(backend.ledger)) is None:
             refuse_lost(folder, [] if is_driven else backend.storage.list("rounds/"))
             raise UserError(f"{folder.name} has not begun")
         plan, checkpoint = plan_of(identity, config, backend), load_state(backend.ledger, CHECKPOINT)

@@ -154,8 +154,7 @@ class _Beginning:
             identity = begin_run(folder, config, self._place.backend, ref, outside.storage, run.registration)
         manifest = manifest_of(identity, ref, config, self._platform_of(folder, ref), detached=True)
         manifest = msgspec.structs.replace(manifest, study=STUDY + self._place.name)
-        there = run_manifest.read(outside.ledger)
-        if there is None:
+        if (there := run_manifest.read(outside.ledger)) is None:
             run_manifest.write(outside.ledger, manifest)
         elif decode_identity(there.identity) != identity:
             raise UserError(f"tenant {ref.tenant} has a run {name} already; give the study's file another name")
@@ -181,8 +180,7 @@ def fetch(folder: Path, place: StudyPlace) -> StudyState | None:
     Returns how far the study is; None if it was not begun. Raises `StorageFault`.
     """
     there = place.deployed(folder)
-    plan = study_governor.read_plan(there, place.name)
-    if plan is None:
+    if (plan := study_governor.read_plan(there, place.name)) is None:
         return None
     state = study_governor.read_state(there, place.name) or StudyState()
     for name in plan.owners:
@@ -197,8 +195,7 @@ def fetch(folder: Path, place: StudyPlace) -> StudyState | None:
 def stop(folder: Path, place: StudyPlace) -> None:
     """Ends the study; raises `UserError` if it was not begun, and `StorageFault`."""
     there = place.deployed(folder)
-    plan = study_governor.read_plan(there, place.name)
-    if plan is None:
+    if (plan := study_governor.read_plan(there, place.name)) is None:
         raise UserError(f"{place.name} has not begun")
     study_governor.stop(there, plan)
 

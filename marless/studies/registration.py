@@ -27,8 +27,7 @@ def registration_of(content: Mapping[str, Any]) -> str:
 def remark(runs: Mapping[str, int], now: str) -> str:
     """Return one sentence about the registrations of these `runs`, their numbers by hash, for a file or an
     ablation that has the registration `now`. Return '' where nothing is registered."""
-    others = {name: count for name, count in runs.items() if name != now}
-    if not others:
+    if not (others := {name: count for name, count in runs.items() if name != now}):
         return f"All runs have the registration {now[:_SHOWN]}." if now and runs else ""
     which = " and ".join(
         f"{counted(count, 'run')} under {f'another registration ({name[:_SHOWN]})' if name else 'none'}"

@@ -73,12 +73,10 @@ class SideBySide:
 
     def _fill(self) -> None:
         while len(self._at_work) < self._most and self._pool.has_room() and not self._stopping.received:
-            startable = [run for run in self._waiting if run.status != "paused"]
-            if startable:
+            if startable := [run for run in self._waiting if run.status != "paused"]:
                 self._begin(startable[0])
                 continue
-            new_runs = self._campaign.ask()
-            if not new_runs:
+            if not (new_runs := self._campaign.ask()):
                 return
             self._campaign.save()
             for run in new_runs:

@@ -97,8 +97,7 @@ class Study(Campaign):
         limit = self.file.search.parallel
         if self._exhausted or (limit is not None and self._at_work() >= limit):
             return []
-        values = self._search.ask()
-        if values is None:
+        if (values := self._search.ask()) is None:
             self._exhausted = True
             return []
         return self._add(values)
@@ -145,12 +144,10 @@ class Study(Campaign):
             pass
         for run in self.runs:
             folder = RunFolder(self.folder / "runs" / run.name)
-            lines = read(folder.path / METRICS)
-            if lines:
+            if lines := read(folder.path / METRICS):
                 run.round, run.dollars, run.seconds = lines[-1].round, lines[-1].dollars, lines[-1].seconds
                 run.score = next((line.evaluation.mean for line in reversed(lines) if line.evaluation), None)
-            earlier_summary = summary.earlier(folder)
-            if earlier_summary:
+            if earlier_summary := summary.earlier(folder):
                 run.registration = earlier_summary.registration
             if earlier_summary and earlier_summary.status == "finished" and run.status != "stopped":
                 run.status, run.dollars = "finished", earlier_summary.dollars.total

@@ -26,8 +26,7 @@ def choose_view(json: bool) -> View:
 @contextmanager
 def cell_progress() -> Iterator[Callable[[str], None]]:
     """What shows how far a call is below a notebook's cell, until it returns; elsewhere nothing is shown."""
-    display = notebook_display()
-    if display is None:
+    if (display := notebook_display()) is None:
         yield lambda text: None
         return
     from rich.text import Text

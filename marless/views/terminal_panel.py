@@ -130,8 +130,7 @@ class LiveView(view.View):
         return rows
 
     def _evaluation(self, plan: Plan, state: State) -> list[tuple[str, Text | Table]]:
-        evaluation = view.evaluation_under_way(plan, state)
-        if evaluation is None:
+        if (evaluation := view.evaluation_under_way(plan, state)) is None:
             return []
         left = self._evaluation_clock.seconds_left(evaluation, time.monotonic())
         bar = Table.grid(padding=(0, 2))

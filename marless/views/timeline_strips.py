@@ -49,8 +49,7 @@ def strips(heading: str, records: Sequence[AttemptRecord], length_s: float, widt
 def _asking(records: Sequence[AttemptRecord], since: float, length_s: float, slots: int, width: int) -> list[str]:
     """How many of the slots waited for answers, and when each slot of a resource was at work; of a resource with many
     slots how many of them were."""
-    actions = call_bars(records)
-    if not actions:
+    if not (actions := call_bars(records)):
         return []
     waits = [(begin - since, end - since) for record in records for begin, end in waiting_spans(record)]
     lines = [_line("asking", waits, length_s, slots, width)]

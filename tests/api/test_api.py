@@ -23,8 +23,8 @@ from marless.runs.view import View
 # Names that notebooks and plug-ins rely on; removing one or changing its meaning is a breaking change.
 PUBLIC = {
     "marless": "ConfigError Run RunFailed TrainingInterrupted UserError __version__ ablate algorithm benchmark compare"
-    " crossplay environment estimate evaluate export judge load_policy open_run replay report resume rule simulate"
-    " study train",
+    " crossplay environment estimate evaluate export judge load_policy open_run plan replay report resume rule"
+    " simulate study train",
     "marless.algorithms": "PPO_PARTS PPO_STAGES PPO_SUMMARIES CriticView Merging Ppo PpoConfig"
     " AlgorithmConfig AlgorithmSpec BadRequest Context Implementation LayerNorm Network NetworkConfig Relu StageResult"
     " StageSpec SummaryResult Team Trainable as_base check distribution gae generator group_name mask_logits members"
@@ -36,7 +36,7 @@ PUBLIC = {
     " single_tokens",
     "marless.resources": "ResourceFault Resources local",
     "marless.results": "AblationResult Comparison CrossEvaluation Estimate EvaluationResult Exported PairedComparison"
-    " RunComparison Simulated Simulations StudyResult Summary TeamPolicy Tournament",
+    " RunComparison RunPlan Simulated Simulations StudyResult Summary TeamPolicy Tournament",
     "marless.rules": "BaseRule Bounds DistanceRule GroupingRule LeagueRule PlacementRule Rule ScalingRule SharingMode"
     " TrendRule Work slope",
     "marless.settings": "Actors BC Base Config Evaluation Function Functions HAPPO IDDPG IPPO IQL ISAC League Log"
@@ -273,6 +273,7 @@ def test_errors_are_one_line(small):
         r"there is no key algorithm\.learning_rate": lambda: marless.train(algorithm={"learning_rate": 1e-3}),
         "no back-end moon; known are local, inline, emulated, aws, ray": lambda: marless.train(small, backend="moon"),
         "detach needs a back-end with deployments: emulated, aws": lambda: marless.estimate(small, detach=True),
+        "a plan needs a back-end with deployments: emulated, aws": lambda: marless.plan(small, backend="local"),
         "callbacks is a list": lambda: marless.train(small, callbacks=print),
         "functions that take the row of a round": lambda: marless.train(small, callbacks=["stop_early"]),
         "write @marless.environment alone, above a class": lambda: marless.environment("meadow"),

@@ -8,6 +8,7 @@ from decimal import Decimal
 import msgspec
 import pytest
 from commands import Commands
+from driver import SMALL as DRIVEN
 
 from marless.backends.registry import backend
 from marless.coordinator.config.loading import load
@@ -208,6 +209,12 @@ def test_an_estimate_says_how_far_it_is():
     counts, least = zip(*((int(line[1]), int(line[2])) for line in progress if line), strict=True)
     assert counts[0] == 0 and counts[-1] >= least[0] and list(counts) == sorted(counts) and len({*least}) == 1
     assert texts[len(counts) :] == ["forecasting the run from the measured rounds"]
+
+
+def test_a_plan_offers_placements_that_train_the_same_weights(marless, train):
+    offers = json.loads(marless("plan", *DRIVEN, "stop.rounds=4", "--workers", "1", "--json").out[0])["offers"]
+    settings = [[f"{key}={json.dumps(value)}" for key, value in offer["settings"].items()] for offer in offers]
+    assert settings and len({train(*values).sha256 for values in ([], *settings)}) == 1
 
 
 @pytest.mark.slow

@@ -81,13 +81,9 @@ def configured_placement(plan: Plan, state: State) -> RoundPlacement:
     return reduce_to_limits(round_placement, layout(plan, state, packs=packs), terms(plan, state))
 
 
-def usual_forecasts(plan: Plan, state: State) -> list[planner.Forecast]:
-    """Forecasts of a round of the state's team in each placement, if it is far from evaluations and from the run's end.
-
-    Raises `planner.Unmeasured`.
-    """
-    most_rounds = undisturbed(plan, replace(state, round=0, env_steps=0))
-    return planner.forecasts(layout(plan, state, most_rounds=most_rounds), state.timings, terms(plan, state))
+def usual_layout(plan: Plan, state: State) -> Layout:
+    """The tasks of a round of the state's team that is far from evaluations and from the run's end."""
+    return layout(plan, state, most_rounds=undisturbed(plan, replace(state, round=0, env_steps=0)))
 
 
 def layout(plan: Plan, state: State, **changes: Any) -> Layout:

@@ -198,8 +198,7 @@ def _tasks_by_gate(
         counted_by[f"learn/{wave}"] = tuple((work.stages, work.groups, work.publish, work.omissions) for work in works)
     by_gate, equal = dict[str, list[PlannedTask]](), dict[object, list[PlannedTask]]()
     for gate in gates:
-        key = counted_by.get(gate.name)
-        if key not in equal:
+        if (key := counted_by.get(gate.name)) not in equal:
             equal[key] = [_task(node, prediction, workload) for node in gate.nodes()]
         by_gate[gate.name] = equal[key]
     return by_gate

@@ -97,8 +97,7 @@ def next_actions(context: Context[DdpgConfig], group: int) -> Array:
 def _smooth(context: Context[DdpgConfig], group: int, actions: Array) -> Array:
     """Actions of [-1, 1] with normal noise, cut off, which is drawn at the address (seed, round, "smoothing", update,
     group)."""
-    spread = context.config.target_noise
-    if not spread:
+    if not (spread := context.config.target_noise):
         return actions
     rng = generator(context.seed, context.round, "smoothing", context.update, group)
     noise = spread * rng.standard_normal(actions.shape, dtype=np.float32).astype(actions.dtype)

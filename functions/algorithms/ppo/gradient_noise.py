@@ -48,8 +48,7 @@ def noise_estimate(gradients: NDArray[Any], size: float = 1.0) -> GradientNoise:
     The variance of the mean of U independent samples is 1 / U of theirs, and the squared mean exceeds the square of the
     true gradient by this much on average. Raises `ValueError` for fewer than two samples.
     """
-    count = len(gradients)
-    if count < 2:
+    if (count := len(gradients)) < 2:
         raise ValueError(f"the noise of a gradient needs at least 2 samples, got {count}")
     wide = gradients.astype(np.float64)
     mean = wide.mean(axis=0)

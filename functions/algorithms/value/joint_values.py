@@ -95,8 +95,7 @@ class MixedValue(Generic[C]):
 
     def mix(self, context: Context[C], group: int) -> StageResult:
         """One step of the side's mixing network, and the loss's gradient at its agents' utilities before that step."""
-        side = mixed_agents(context, group)
-        if not side:
+        if not (side := mixed_agents(context, group)):
             return StageResult({}, {})
         metrics = self._overestimation(context, side, group) if due(context) else {}
         mixing, config, name = Mixing.load(context, group, side), context.config, group_name(group)

@@ -30,8 +30,7 @@ __all__ = ["STAGES", "initialise"]
 
 def mix(context: Context[VdnConfig], group: int) -> StageResult:
     """The gradient of the joint value's loss, for every agent on the group's side."""
-    side = mixed_agents(context, group)
-    if not side:
+    if not (side := mixed_agents(context, group)):
         return StageResult({}, {})
     metrics = _overestimation(context, side, group) if due(context) else {}
     mixing, config = Mixing.load(context, group, side), context.config

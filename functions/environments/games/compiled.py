@@ -136,8 +136,7 @@ class CompiledEnvironment:
 
     def _free_results(self) -> "_Results":
         """Return room for the results of a step. Results in use keep their values."""
-        free = [results for results in self._results if results.is_free()]
-        if not free:
+        if not (free := [results for results in self._results if results.is_free()]):
             free = [_Results(self._outputs, GAMES[self.game], self._row)]
             self._results = [*free, *self._results[: _MOST_RESULTS - 1]]
         return free[0]

@@ -57,8 +57,7 @@ def make(task: EnvTask, num_envs: int) -> "Foraging":
 
     Raises `ValueError` for an unknown name or options, and `MissingExtra` without compiled kernels.
     """
-    parts = _NAME.fullmatch(task.name.removeprefix(PREFIX))
-    if not parts:
+    if not (parts := _NAME.fullmatch(task.name.removeprefix(PREFIX))):
         raise ValueError(f"{task.name} is no task of level-based foraging. Write it as {_FORM}")
     rows, columns, players, food = map(int, parts.group(3, 4, 5, 6))
     settings = {

@@ -49,8 +49,7 @@ def flag(name: str, value: Any) -> bool:
 
 def check_options(task: EnvTask, checks: Mapping[str, Check]) -> dict[str, Any]:
     """`task.options`, each passed by its check; raises `ValueError` for one that has none."""
-    unknown = sorted(set(task.options) - set(checks))
-    if unknown:
+    if unknown := sorted(set(task.options) - set(checks)):
         raise ValueError(f"{task.name}: no option {unknown[0]!r} (there are: {', '.join(sorted(checks))})")
     return {name: checks[name](f"{task.name}: option {name}", value) for name, value in task.options.items()}
 

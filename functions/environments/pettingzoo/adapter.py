@@ -154,8 +154,7 @@ class PettingZooEnvironment:
         terminated, truncated, done = self._no_agent.copy(), self._no_environment.copy(), self._no_environment.copy()
         for row, end in ends.items():
             terminated[row], truncated[row], done[row] = end.terminated, end.truncated, end.episode_over
-        rows_over = [row for row, end in ends.items() if end.episode_over]
-        if not rows_over:
+        if not (rows_over := [row for row, end in ends.items() if end.episode_over]):
             return Step(observation, rewards, terminated, truncated, done)
         if self.before_reset is not None:
             self.before_reset()

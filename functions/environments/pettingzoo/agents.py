@@ -141,8 +141,7 @@ def sides_of(task: str, agents: Sequence[str], option: object) -> tuple[int, ...
         )
     sides = []
     for agent in agents:
-        matches = [prefix for prefix in prefixes if agent.startswith(prefix)]
-        if not matches:
+        if not (matches := [prefix for prefix in prefixes if agent.startswith(prefix)]):
             raise ValueError(f"{task}: agent '{agent}' is on none of the sides {prefixes} of task.options.sides")
         sides.append(prefixes.index(max(matches, key=len)))
     if empty := [prefix for side, prefix in enumerate(prefixes) if side not in sides]:

@@ -102,8 +102,7 @@ class EnvironmentCopy:
         except foreign_errors() as error:
             raise guard.fault_of("step", error) from error
         guard.restore_process("step")
-        ends = self._read_fast(answer, rewards)
-        if ends is None:
+        if (ends := self._read_fast(answer, rewards)) is None:
             transition = self._read_checked(answer, rewards)
         elif any(ends) or guard.steps >= self._horizon:
             transition = self._end_all(terminated=ends[0])
@@ -309,7 +308,6 @@ def _read_mask_fast(decoder: ActionCodec, mask: Any) -> Any:
         allows = not decoder.joined and all(any(mask[columns].tobytes()) for columns in decoder.choices)
     if allows:
         return mask
-    legal = decoder.legal(mask != 0)
-    if legal is None:
+    if (legal := decoder.legal(mask != 0)) is None:
         raise ValueError
     return legal

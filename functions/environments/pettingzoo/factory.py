@@ -62,8 +62,7 @@ def factory_of(name: str) -> Factory:
     It is inspected and not called, so that a name of something else has no effect. Raises `ValueError`, with the
     nearest existing names, `MissingExtra` or `EnvironmentFault`.
     """
-    match = _NAME.fullmatch(name)
-    if match is None:
+    if (match := _NAME.fullmatch(name)) is None:
         form = f"'{name}' names no environment: write it as 'pettingzoo:package.module:factory'"
         raise ValueError(f"{form}{_offer_without_factory(name)}")
     refuse_standard(match[1])

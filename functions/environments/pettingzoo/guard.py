@@ -119,8 +119,7 @@ def space_of(environment: Any, name: str, key: object) -> Any:
 
     RLlib's environments have attributes instead: one space for all agents, or a space per agent.
     """
-    space = getattr(environment, name, None)
-    if space is None:
+    if (space := getattr(environment, name, None)) is None:
         space = getattr(environment, f"{name}s", None)
     if space is None or callable(space):
         return getattr(environment, name)(key)

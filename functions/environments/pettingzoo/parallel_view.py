@@ -102,8 +102,7 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
         """The actions of a class ``[1, n, ...]``; dead agents take the first legal one, or the middle of the bounds."""
         rows = []
         for place, number in enumerate(kind.agents):
-            agent = self.possible_agents[number]
-            if agent in self.agents:
+            if (agent := self.possible_agents[number]) in self.agents:
                 rows.append(self._codecs[agent].action.encode(actions[agent], (), f"the action of agent '{agent}'"))
             else:
                 rows.append(self._default_action(kind, place))

@@ -107,8 +107,7 @@ class TurnEnvironment:
                 raise RuntimeError(f"agent '{game.agent_selection}' does not leave by step(None) after its end")
 
     def _check_turn(self) -> None:
-        turn = self._inner.agent_selection
-        if turn not in self.agents:
+        if (turn := self._inner.agent_selection) not in self.agents:
             raise RuntimeError(f"it is the turn of agent '{turn}', which is not in play")
 
     def _observation(self, agent: Any) -> dict[str, Any]:

@@ -119,7 +119,6 @@ class ActionCodec:
         flat = finite_numbers(mask, whole[-1:] if one_for_all else whole, label)
         if (flat < 0).any():
             raise SpaceError(f"{label} holds {flat.min():g}; it is 1 where an action is legal and 0 elsewhere")
-        legal = self.legal(np.broadcast_to(flat != 0, whole))
-        if legal is None:
+        if (legal := self.legal(np.broadcast_to(flat != 0, whole))) is None:
             raise NoAction(f"{label} allows no action")
         return legal

@@ -276,8 +276,7 @@ class _Nested:
         return min(batches, key=len, default=())
 
     def write(self, observation: Any, label: str, out: Array) -> None:
-        entries = self._entries(observation)
-        if entries is None:
+        if (entries := self._entries(observation)) is None:
             keys = [key for key, *_ in self._parts]
             expectation = f"a dictionary with {keys}" if self._named else f"a tuple of {len(keys)}"
             raise SpaceError(f"{label} is not {expectation}")

@@ -93,8 +93,7 @@ class TeamCodec:
             raise SpaceError(f"masks are of agent {min(strangers)!r}; there are {', '.join(map(repr, self._known))}")
         encodings: dict[str, Seen] = {}
         for key, observation in observations.items():
-            name = str(key)
-            if name not in self.codecs:
+            if (name := str(key)) not in self.codecs:
                 raise SpaceError(f"no policy plays agent {key!r}; there are {', '.join(map(repr, self.codecs))}")
             if name in encodings:
                 raise SpaceError(f"agent {key!r} is given twice: agents are known by the text of their names")

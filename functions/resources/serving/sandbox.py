@@ -112,8 +112,7 @@ def isolated(command: Sequence[str], memory_mb: int, paths: Sequence[str] = ()) 
     Raises `SandboxError`.
     """
     require("bubblewrap", paths)
-    link = shutil.which(command[0])
-    if link is None:
+    if (link := shutil.which(command[0])) is None:
         raise SandboxError(f"command {command[0]!r} cannot be started: it is not installed")
     path = str(Path(link).resolve())
     boot = [*_boot(memory_mb, _UNBOUNDED, 0), path, *command[1:]]

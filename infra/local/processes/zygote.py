@@ -167,8 +167,7 @@ class Zygote:
             child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if child is None:
                 return
-            number = self._workers.pop(child.si_pid, None)
-            if number is not None:
+            if (number := self._workers.pop(child.si_pid, None)) is not None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(child.si_pid, signal.SIGKILL)
             _, status = os.waitpid(child.si_pid, 0)

@@ -80,8 +80,7 @@ class ResourcePools:
         if computed:
             self._cores.change(-worker.processor.expected)
         tell = partial(self._tell, workers, worker, worker.token, message.number)
-        resource = pending.lane.resources.get(message.resource)
-        if resource is None:
+        if (resource := pending.lane.resources.get(message.resource)) is None:
             tell(CallOutcome(error="the run has no such resource"))
             return
         call = ResourceCall(body, message.key if resource.keep else "", pending.id)
@@ -236,8 +235,7 @@ class ResourcePools:
         lanes = self._lanes.setdefault(asker, {})
         key = name, resource
         if key not in lanes:
-            source = self._sources.get(key)
-            if source is None:
+            if (source := self._sources.get(key)) is None:
                 like = sum(name == other for other, _ in self._sources)
                 logs = self._logs / (f"{name}-{like + 1}" if like else name)
                 source = self._sources[key] = CallSource(

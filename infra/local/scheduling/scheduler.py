@@ -104,8 +104,7 @@ class Scheduler:
         limit, lacking_cores = (inf, 0.0) if self._source is None else self._source.plan(held_cores)
         while limit > 0 and self._available.slots and not self._serve_alone():
             limit -= 1
-            lanes = self._startable()
-            if not lanes:
+            if not (lanes := self._startable()):
                 return 0.0
             choice, lacking_cores = self._choose(lanes, held_cores)
             if choice is None or not self._hand_over(self._lanes[choice.lane], choice.task, choice.slot):

@@ -17,7 +17,7 @@ from marless.estimation.rented_machine import INSTANCE, rented_machine
 from marless.estimation.targets import Target
 from marless.machine import this_machine
 from marless.output import say, say_json, say_text
-from marless.reports.text import counted, learners_for, money, seconds
+from marless.reports.text import counted, learners_for, money, placement_text, seconds
 from marless.views.progress_lines import progress_lines
 
 # Functions that an account may run at once unless AWS was asked for more (Lambda developer guide, "Lambda quotas").
@@ -82,9 +82,9 @@ def run(options: Namespace) -> int:
             result["placements"] = estimate.planned.pareto_front
         say_json(result)
         return 0
-    if estimate.planned:
-        say_text(f"{estimate.planned.text()}\n\n")
     _show(estimate)
+    if estimate.planned:
+        say(f"placed as {placement_text(estimate.planned.choice.round_placement)} (others: marless plan)")
     if estimate.config.resources:
         say(_waiting_text(estimate.waiting_dollars, estimate.entries[0][1]))
     if estimate.lagged is not None and estimate.lagged <= _WORTH_A_LAG:
@@ -149,7 +149,11 @@ def _rented_text(estimates: Estimates) -> str:
     machine = _rented(estimates)
     price = f"{machine['type']}, {machine['vcpus']} vCPUs, ${machine['hourly_dollars']:g} per hour"
     dollars, busy_dollars = money(machine["dollars"]), money(machine["busy_dollars"])
-    return f"on one rented machine ({price}): {dollars} with its boot, {busy_dollars} if it is busy all the time"
+    bill = estimates.entries[0][1].dollars
+    pays = (
+        f", cheaper than functions above {machine['busy_dollars'] / bill:.0%}" if machine["busy_dollars"] < bill else ""
+    )
+    return f"on one rented machine ({price}): {dollars} with its boot, {busy_dollars} if it is busy all the time{pays}"
 
 
 def _waiting_text(dollars: float, run_estimate: Estimate) -> str:

@@ -39,8 +39,7 @@ def run(options: Namespace) -> int:
         return _clear_lease(folder) if options.force else _stop_in_cloud(folder)
     if options.force:
         raise UserError(f"--force is for runs in the cloud; {folder.name} is on this machine")
-    pid = folder.driver()
-    if pid is None:
+    if (pid := folder.driver()) is None:
         raise UserError(f"{folder.name} is not being trained; see {program_name()} status {folder.argument}")
     os.kill(pid, signal.SIGINT)
     say(f"asked process {pid} to stop {folder.name} after the tasks in flight")
@@ -57,8 +56,7 @@ def _stop_in_cloud(folder: RunFolder) -> int:
             current, _ = lease.read(ledger)
             who = current.holder if current.is_taken("", ledger.now(), has_ended) else ""
             raise UserError(f"{folder.name} is driven by {who}; stop it there" if who else _not_trained(folder))
-        manifest = run_manifest.read(ledger)
-        if manifest is not None:
+        if (manifest := run_manifest.read(ledger)) is not None:
             place.deployed(folder.path, identity.deployment_ref).wake(manifest.functions["coordinator"], identity.run)
         say(f"asked the cloud to stop {folder.name} after the tasks in flight")
         until = time.monotonic() + _PATIENCE_S

@@ -162,8 +162,7 @@ def _in_cloud(options: Namespace, folder: Path, file: StudyFile | None) -> int:
         cloud_study.refuse(file)
     if place is None:
         place = _new_place(options, folder, file)
-    state = cloud_study.fetch(folder, place)
-    if state is None:
+    if (state := cloud_study.fetch(folder, place)) is None:
         return _begin(folder, file, place)
     study = open_study(folder, None)
     study.save()
@@ -174,8 +173,7 @@ def _in_cloud(options: Namespace, folder: Path, file: StudyFile | None) -> int:
 
 
 def _stop(folder: Path) -> int:
-    place = cloud_study.place_of(folder)
-    if place is None:
+    if (place := cloud_study.place_of(folder)) is None:
         raise UserError(f"--stop is for studies in the cloud; {folder} is not, so interrupt its command")
     cloud_study.stop(folder, place)
     study_command = f"{program_name()} study {shlex.quote(str(folder))}"
@@ -248,7 +246,6 @@ def _report(options: Namespace, result: StudyResult, signals: Signals) -> int:
 
 
 def _ending(runs: list[StudyRun], unfinished_runs: list[StudyRun]) -> Ending:
-    """The ending of a study in which the runs `unfinished_runs` did not finish."""
     if not unfinished_runs:
         return Ending(FINISHED, "")
     first = unfinished_runs[0]

@@ -32,8 +32,7 @@ def find_module(path: str) -> ModuleSpec | None:
 def code_of(path: str) -> str | None:
     """Name and hash of the top-level package or module of ``package.module:name``; None for '' and for our modules,
     which are in the hash of the program."""
-    name = path.partition(":")[0].partition(".")[0]
-    if name in ("", "marless"):
+    if (name := path.partition(":")[0].partition(".")[0]) in ("", "marless"):
         return None
     if (spec := find_module(name)) is None:
         return name

@@ -128,8 +128,7 @@ def _without_empty(value: object) -> object:
 
 
 def _load(ledger: Ledger) -> tuple[HashRecord, int]:
-    record = ledger.load(_ITEM)
-    if record is None:
+    if (record := ledger.load(_ITEM)) is None:
         return HashRecord(), 0
     return from_json(record.body, HashRecord, "the ledger's item of files"), record.version
 

@@ -14,14 +14,7 @@ from marless.coordinator.placement.candidates import PlannerLimits
 from marless.coordinator.placement.list_price import Tariff
 from marless.coordinator.placement.message_size import ASYNCHRONOUS_BYTES, SYNCHRONOUS_BYTES
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, RoundPlacement, packs
-from marless.coordinator.placement.planner import (
-    Forecast,
-    Unmeasured,
-    break_even,
-    choose,
-    explore,
-    pareto_front,
-)
+from marless.coordinator.placement.planner import Forecast, Unmeasured, choose, explore, pareto_front
 from marless.coordinator.placement.timings import Fit, add_observation
 from marless.coordinator.pricing.bill import Charge, Meter, bill
 from marless.coordinator.pricing.prices import load_prices
@@ -99,8 +92,8 @@ def round_placement(rule, rollouts=2, **fields):
     )
 
 
-def made(dollars, seconds, rule="packed", busy_s=1.0, **fields):
-    return Forecast(round_placement(rule, **fields), dollars, seconds, dollars, 0.0, 0.0, 0.0, busy_s, {})
+def made(dollars, seconds, rule="packed", **fields):
+    return Forecast(round_placement(rule, **fields), dollars, seconds, dollars, 0.0, 0.0, 0.0, 1.0, {})
 
 
 def counts(meter):
@@ -109,9 +102,6 @@ def counts(meter):
 
 def gb_seconds(*milliseconds, memory=1769):
     return sum(milliseconds) * memory / 1024 / 1000
-
-
-# -- operations
 
 
 @pytest.mark.parametrize(
@@ -210,9 +200,6 @@ def test_a_checkpoint_writes_the_ledger_and_stores_inlined_objects(rule, objects
 def test_rollouts_are_packed_as_the_tasks_are(rollouts, size):
     workload = replace(TWO, rollouts=rollouts)
     assert layout(workload).operations(round_placement("packed", size)).actor.invocations == len(packs(rollouts, size))
-
-
-# -- forecasts
 
 
 def test_a_forecast_of_fused_is_as_by_hand():
@@ -458,20 +445,6 @@ def test_cheaper_prices_never_cost_more(rule, inline_objects, factors):
     assert cheap.seconds == dear.seconds
 
 
-# -- checkpoints and machines
-
-
-def test_a_machine_pays_above_the_utilisation_at_which_its_busy_second_costs_the_same():
-    # c6a.large: 0.0765 / 3600 / 2 = 1.0625e-5 dollars a vCPU-second; functions at twice that: busy half of the time.
-    assert PRICES.ec2["c6a.large"] == Decimal("0.0765")
-    assert break_even(made(2.125e-5, 1.0, busy_s=1.0), 0.0765, 2) == pytest.approx(0.5)
-    assert break_even(made(1e-6, 1.0, busy_s=1.0), 0.0765, 2) > 1
-    assert break_even(made(0.0, 1.0), 0.0765, 2) == math.inf
-
-
-# -- choice
-
-
 @given(FORECASTS)
 @settings(max_examples=200, deadline=None)
 def test_the_front_is_exactly_what_no_other_dominates(pairs):
@@ -527,9 +500,6 @@ def test_ties_go_to_the_simpler_rule_whatever_the_order():
         found = choose(order).round_placement
         assert (found.rule, found.inline_objects) == ("whole", False)
         assert choose([item for item in order if item.round_placement.rule != "whole"]).round_placement.rule == "packed"
-
-
-# -- options and plans
 
 
 def test_options_pack_rollouts_by_powers_of_two_and_all_together():
@@ -817,28 +787,6 @@ def test_a_plan_is_the_cheapest_placement_and_a_kill_loses_ten_rounds_at_most():
     # Two tasks of four rounds are the most within ten.
     assert plan(2, TWO, SEEN, replace(TERMS, checkpoint_every=25)) == carried
     assert plan(2, TWO, SEEN, replace(TERMS, checkpoint_every=4)).checkpoint_every == 4
-
-
-def test_a_deadline_buys_speed():
-    wide = replace(TWO, width=8, rollouts=8, most_rounds=1)
-    timings = seen(sample=(2.3, 30.0), learn=(1.4, 0.1))
-    cheap = plan(2, wide, timings, TERMS)
-    fast = plan(2, wide, timings, replace(TERMS, deadline_s=0.06))
-    assert cheap.rule == "whole"
-    assert forecast(fast, wide, timings, PRICES).seconds <= 0.06
-    impossible = plan(2, wide, timings, replace(TERMS, deadline_s=1e-6))
-    seconds = {item.style: forecast(item, wide, timings, PRICES).seconds for item in options(wide, TERMS)}
-    assert forecast(impossible, wide, timings, PRICES).seconds <= 1.01 * min(seconds.values())
-
-
-def test_a_rate_buys_speed_up_to_it():
-    wide = replace(TWO, width=8, rollouts=8, most_rounds=1)
-    timings = seen(sample=(2.3, 30.0), learn=(1.4, 0.1))
-    forecasts = [forecast(item, wide, timings, PRICES) for item in options(wide, TERMS)]
-    rate = sorted(item.dollars / item.seconds * 3600 for item in forecasts)[len(forecasts) // 2]
-    found = forecast(plan(2, wide, timings, replace(TERMS, dollars_per_hour=rate)), wide, timings, PRICES)
-    assert found.dollars / found.seconds * 3600 <= rate
-    assert found.seconds < forecast(plan(2, wide, timings, TERMS), wide, timings, PRICES).seconds
 
 
 def test_a_placement_is_left_only_for_one_that_saves_enough():

@@ -130,8 +130,7 @@ class Program:
         poll.register(self._replies, select.POLLIN)
         if self._unsent:
             poll.register(self._requests, select.POLLOUT)
-        ready = dict(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
-        if not ready:
+        if not (ready := dict(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))):
             raise TimeoutError
         if self._requests in ready and self._unsent:
             self._write()

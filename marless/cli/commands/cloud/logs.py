@@ -1,8 +1,7 @@
 """marless cloud logs: prints the log lines of deployed functions, oldest first."""
 
-import re
 import time
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from marless.infra.aws.clients import Cloud
     from marless.infra.aws.cloudwatch import Logs
 
-_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _USUAL_S = 3600.0
 _POLL_S = 2.0
 # As many characters of a request id as tell the invocations of a run apart.
@@ -55,7 +53,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--follow", action="store_true", help="wait for new lines and print them")
     parser.add_argument(
         "--since",
-        type=_seconds,
+        type=common.duration,
         default=_USUAL_S,
         metavar="TIME",
         help="how far to look back: 30s, 10m, 2h, 1d (default: 1h)",
@@ -125,10 +123,3 @@ def _document(line: "LogLine") -> dict[str, Any]:
     at = datetime.fromtimestamp(line.at).astimezone().isoformat(timespec="milliseconds")
     head = {"at": at, "function": line.function, "request_id": line.request_id, "correlation_id": line.correlation_id}
     return {**head, "level": line.level, "message": line.message, "fields": line.fields}
-
-
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"(\d+)([smhd])", text)
-    if match is None or int(match[1]) == 0:
-        raise ArgumentTypeError(f"{text!r} is not a time such as 30s, 10m, 2h or 1d")
-    return float(int(match[1]) * _UNITS_S[match[2]])

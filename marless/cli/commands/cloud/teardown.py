@@ -41,8 +41,7 @@ def _remove(cloud: "Cloud", options: Namespace, where: str) -> int:
     """Deletes the tenant's deployment; raises `UserError` when there is none, and `StorageFault`."""
     from marless.infra.deployment import DeploymentFault, describe, stack_name, teardown
 
-    deployment = describe(cloud, stack_name(options.tenant))
-    if deployment is not None:
+    if (deployment := describe(cloud, stack_name(options.tenant))) is not None:
         _warn(deployment, cloud, where, options.force)
         confirm("delete all of it?", options.yes)
     deletions: list[str] = []

@@ -74,8 +74,7 @@ def run(options: Namespace) -> int:
 
 def _note_others() -> None:
     names = [str(path) for parent in COLLECTIONS if parent.is_dir() for path in sorted(parent.iterdir())]
-    collections = [name for name in names if collection_of(name)]
-    if collections:
+    if collections := [name for name in names if collection_of(name)]:
         note(f"and in {', '.join(collections)}; list those with: {program_name()} runs {collections[0]}")
     if left := [path.name for parent in PLACES for path in leftovers(parent)]:
         note(f"{counted(len(left), 'command')} cut short left files; delete them with: {program_name()} runs remove")

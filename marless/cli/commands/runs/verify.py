@@ -119,8 +119,7 @@ def _show(options: Namespace, folder: RunFolder, result: Verified) -> None:
 
 def _behind(folder: RunFolder, state: State) -> str:
     """Which file is out of date, after a kill between a commit and the files written after it; '' when none is."""
-    run_summary = summary.earlier(folder)
-    if run_summary is None:
+    if (run_summary := summary.earlier(folder)) is None:
         return "summary.json is missing or cannot be read"
     if run_summary.rounds == state.round:
         return ""

@@ -1,0 +1,38 @@
+"""`marless plan`: the cheapest placement within a deadline and a cap."""
+
+import pytest
+
+from marless.coordinator.errors import UserError
+from marless.coordinator.placement.placement_rules import RoundPlacement
+from marless.estimation.run_plan import PlacementOffer, choose
+
+
+def offer(rule, seconds, dollars):
+    placed = RoundPlacement(rule=rule, rollouts_per_invocation=1, checkpoint_every=9, memory_mb={})
+    return PlacementOffer(placed, {"functions.actor.memory_mb": 512}, 1, seconds, dollars)
+
+
+SLOW, MIDDLE, FAST = offer("whole", 120.0, 0.01), offer("packed", 60.0, 0.03), offer("fused", 30.0, 0.1)
+OFFERS = [FAST, offer("split", 70.0, 0.2), offer("balanced", 30.0, 0.11), SLOW, MIDDLE]
+TRAIN = ["deploy with: marless cloud deploy --actor-memory 512", "train with: functions.actor.memory_mb=512"]
+
+
+@pytest.mark.parametrize(
+    ("deadline_s", "dollars", "expected", "sentences"),
+    [
+        (120.0, 0.01, SLOW, ["no limit binds: no placement is cheaper", "$0.020 more would save 1:00"]),
+        (119.0, None, MIDDLE, ["the deadline binds: 1:00 more would save $0.020", "$0.070 more would save 30.0 s"]),
+        (45.0, 1.0, FAST, ["the deadline binds: 30.0 s more would save $0.070"]),
+    ],
+)
+def test_the_cheapest_within_the_limits_is_chosen(deadline_s, dollars, expected, sentences):
+    plan = choose(OFFERS, deadline_s, dollars)
+    assert (plan.offers, plan.choice, plan.sentences) == ([SLOW, MIDDLE, FAST], expected, [*sentences, *TRAIN])
+    without_deadline, without_cap = choose(OFFERS, None, dollars), choose(OFFERS, deadline_s, None)
+    assert (without_deadline.choice != expected, without_cap.choice) == ("deadline" in sentences[0], expected)
+
+
+@pytest.mark.parametrize(("deadline_s", "dollars"), [(20.0, None), (None, 0.001), (60.0, 0.02)])
+def test_limits_that_no_placement_keeps_are_refused_with_the_choices(deadline_s, dollars):
+    with pytest.raises(UserError, match=r"possible are \$0.010 in 2:00, \$0.030 in 1:00, \$0.10 in 30.0 s$"):
+        choose(OFFERS, deadline_s, dollars)
