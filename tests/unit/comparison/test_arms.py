@@ -67,7 +67,7 @@ def test_a_seed_that_lacks_a_task_is_left_out_and_named():
     [
         (["algorithm.lx"], "--by algorithm.lx: no run has this key in its configuration; did you mean algorithm.lr?"),
         (["seed"], "--by seed: arms are compared over the same seeds"),
-        (["algorithm.name"], "arm mappo has seed 1 twice, in a and b; they differ in algorithm.lr, which --by could"),
+        (["algorithm.name"], "arm mappo has seed 1 twice, in a and b; they differ in algorithm.lr, which `by` could"),
     ],
 )
 def test_what_cannot_be_grouped_is_one_line(by, says):

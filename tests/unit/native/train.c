@@ -71,7 +71,7 @@ static uint64_t attended(int64_t width, int64_t activation, int64_t has_norms) {
     for (int64_t place = 0; place < 34; place++) columns[place] = place ^ 1;
     for (int64_t place = 1; place < 5; place++) tokens[place] = (Token){5 + 3 * place, 3, 9, 14, -1};
     for (int64_t place = 5; place < 12; place++) tokens[place] = (Token){10 + 2 * place, 2, 12, 15, 0};
-    Entities entities = {34, 12, width, ML_HEADS, 16, tokens, columns, absent};
+    Entities entities = {34, 12, width, ML_HEADS, 16, 0, 0, tokens, columns, absent};
     return trained(3, widths, activation, has_norms, &entities);
 }
 

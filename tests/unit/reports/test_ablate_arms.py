@@ -114,7 +114,7 @@ def test_an_arm_that_cannot_be_is_named():
             "scaling.rule=gns clashes with the arm marless-minus, which sets scaling.rule to constant",
         ),
         ("sharing={rule='none'}", "clashes with the arm ours, which sets sharing.rule to dynamic"),
-        ("seed=3", "--seeds"),
+        ("seed=3", "`seeds`"),
     ],
 )
 def test_settings_that_an_arm_would_undo_are_refused(override, says):
@@ -143,7 +143,7 @@ def test_an_ablation_takes_further_arms_and_keeps_what_it_worked_out(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"settings": {"algorithm": {"lr": 0.2}, "attempts": 3}}, "algorithm.lr = 0.1, not 0.2; give another folder"),
+        ({"settings": {"algorithm": {"lr": 0.2}, "attempts": 3}}, "algorithm.lr = 0.1, not 0.2; choose another `out`"),
         ({"settings": {"attempts": 3}}, "algorithm.lr = 0.1, not its default"),
         ({"arms": {"ours": {"scaling.rule": "paper"}}}, "scaling.rule = gns in the arm ours, not paper"),
     ],
