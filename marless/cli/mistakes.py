@@ -94,7 +94,7 @@ def _setting_for(problem: str, word: str, value: str, argv: Sequence[str]) -> st
 
 
 def setting_of(text: str) -> str:
-    """The setting that an algorithm's or an environment's name alone stands for; '' for another text.
+    """Return the setting for the name of an algorithm or an environment. Return '' for another text.
 
     A word with a slash is an environment, unless it begins with a folder that exists.
     """

@@ -59,7 +59,7 @@ class Entities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
     @property
     def named_block(self) -> EntityBlock | None:
-        """The block whose entities actions name."""
+        """The block of the entities that actions name."""
         return next((block for block in self.blocks if block.first_action is not None), None)
 
     def is_like(self, other: "Entities") -> bool:

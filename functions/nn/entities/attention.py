@@ -99,12 +99,12 @@ class EntityAttention(Layer):
 
     @classmethod
     def places(cls) -> list[int]:
-        """Return the places among all tokens of those that actions name."""
+        """Return the places of the named tokens among all tokens."""
         return places_named((len(block.columns), block.first_action is not None) for block in cls.entities.blocks)
 
     @classmethod
     def surplus(cls, width: int) -> int:
-        """See `Layer.surplus`: a query and a bias stand for the scores."""
+        """See `Layer.surplus`: a query and a bias in place of the scores."""
         return 1 + width // 2 - len(places) if (places := cls.places()) else 0
 
     def backward(
@@ -112,7 +112,7 @@ class EntityAttention(Layer):
     ) -> Array:
         """Return d loss / d inputs ``[rows, in]`` for the parameters of one network, see `Layer.backward`.
 
-        `grad_output` has the columns of the outputs, and then those of named tokens ``[rows, n w]``.
+        `grad_output` has the columns of the outputs, and then the columns of named tokens ``[rows, n w]``.
         """
         rows, count = cache.present.shape
         width, heads = len(self.out), cache.shares.shape[1]

@@ -109,7 +109,7 @@ def attend(
 
 
 def places_named(blocks: Iterable[tuple[int, bool]]) -> list[int]:
-    """Return the places among all tokens of those that actions name. `blocks` say how many there are, and whether."""
+    """Return the places of the named tokens among all tokens. `blocks` give their number."""
     flags = [False, *(is_named for count, is_named in blocks for _ in range(count))]
     return [place for place, is_named in enumerate(flags) if is_named]
 
