@@ -42,7 +42,7 @@ def _entity_attention(kind: type[EntityAttention], values: Tensor, *parameters: 
     shares = torch.softmax(scores.masked_fill(mask[:, None, None, :] == 0, -torch.inf), dim=-1)
     features = token + (shares @ value).transpose(1, 2).reshape(token.shape) @ out + out_bias
     mean = (features * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
-    # The tokens that actions name stand behind the outputs.
+    # The named tokens follow the outputs.
     outputs = torch.cat([features[:, 0], mean, features[:, kind.places()].flatten(1)], dim=-1)
     return outputs.reshape(*values.shape[:-1], outputs.shape[-1])
 

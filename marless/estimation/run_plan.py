@@ -25,7 +25,7 @@ from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.section import Section
 from marless.reports.text import money, placement_text, seconds, work_text
 
-# The next of 20 equal runs is the worst of them once in 20 cases, whatever their distribution.
+# Of 20 equal runs, the last is the worst with a probability of 1 in 20, for any distribution.
 SIMULATIONS = 19
 # Longer runs are extrapolated from these two numbers of rounds.
 _ROUNDS = 50, 100
@@ -87,7 +87,7 @@ class RunPlan(ShownResult):
 
     @property
     def sentences(self) -> list[str]:
-        """Return the limit that binds, what more time and money would buy, and how to train by the plan."""
+        """Return the limit that binds, the savings of more time and money, and the commands of the plan."""
         number, choice = self.offers.index(self.choice), self.choice
         sentences = ["no limit binds: no placement is cheaper"]
         if number:
@@ -124,7 +124,7 @@ def plan_run(
 
 
 def choose(offers: list[PlacementOffer], deadline_s: float | None = None, dollars: float | None = None) -> RunPlan:
-    """The cheapest of the offers within the limits; raises `UserError` if no offer keeps them."""
+    """Return the cheapest offer within the limits. Raises `UserError` if no offer keeps them."""
     ordered = sorted(offers, key=lambda offer: (offer.dollars, offer.seconds))
     front = [
         one for number, one in enumerate(ordered) if all(one.seconds < other.seconds for other in ordered[:number])
@@ -149,7 +149,7 @@ def _offers(config: RunConfig, target: Target, workers: int, progress: Progress)
         if placed.packs:
             continue
         placed_config, placed_target = with_placement(priced_config, target, placed)
-        # Here functions have no memory of their own.
+        # On this machine, the memory of functions changes nothing.
         form = placement_text(replace(placed, memory_mb={}))
         if form not in recordings:
             recordings[form] = record_briefly(config_for_recording(placed_target, placed_config), workers, progress)

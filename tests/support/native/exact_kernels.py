@@ -175,7 +175,7 @@ class Attention:
         return shares * (F(1) / total)
 
     def pool(self, tokens):
-        """The first of the tokens, their mean and those that actions name, in turn ``[rows x pooled rows, width]``."""
+        """The first of the tokens, their mean and the named tokens, in turn ``[rows x pooled rows, width]``."""
         mean = np.zeros((len(tokens), self.width), F)
         for place in range(self.count):
             mean = fused(self.parts[:, place, None], tokens[:, place], mean)
