@@ -132,7 +132,6 @@ class CallLedger(NamedTuple):
 
 
 def _beyond(use: CallUse, earlier: Iterable[CallUse]) -> CallUse:
-    """Return the part of `use` beyond the most of the `earlier`, count by count."""
     most = CallUse()
     for each in earlier:
         most += each.beyond(most)

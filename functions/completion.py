@@ -158,7 +158,6 @@ def _item_size(members: Iterable[bytes]) -> int:
 
 
 def _item_sizes(members: Iterable[int]) -> Iterator[int]:
-    """The item's size after each of the members of these sizes is added."""
     return (SET_BYTES + size for size in accumulate(members))
 
 

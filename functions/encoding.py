@@ -132,7 +132,6 @@ class _Decoder(Generic[_T]):
         return value
 
     def _version_of(self, body: bytes | str) -> int | msgspec.UnsetType:
-        """Return the format of a value that cannot be read, as far as it has one."""
         with suppress(*_REFUSALS):
             if self._is_versioned:
                 version: int | msgspec.UnsetType = self._version.decode(body).format_version

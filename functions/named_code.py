@@ -153,7 +153,6 @@ class _Search:
         return isinstance(origin, type) and self._wanted(origin)
 
     def _named_by(self, value: object, importing: bool) -> Iterator[object]:
-        """What the code behind a callable names, and what it holds."""
         if isinstance(value, partial):
             yield from (value.func, *value.args, *value.keywords.values())
         elif isinstance(value, dict):
@@ -212,7 +211,6 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _parts(owner: type | ModuleType, words: Sequence[str], importing: bool) -> list[object]:
-    """The attributes of a class or module that are among `words`, submodules included."""
     if _standard(owner.__module__ if isinstance(owner, type) else owner.__name__):
         return []
     parts = []

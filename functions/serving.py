@@ -170,7 +170,6 @@ def fetch(blobs: Blobs, ref: Ref, lasting: bool = False) -> bytes:
 
 
 def _keep(ref: Ref, body: bytes, lasting: bool = False) -> bytes:
-    """`body`, kept for later tasks if they may need it; its hash is that of `ref`."""
     if lasting or WARM.keeps_objects:
         WARM.keep((ref.sha256, ref.size), body, len(body))
     return body
@@ -236,7 +235,6 @@ def _owner(request: Request) -> str:
 
 
 def _answer(request: Request, meter: Counted, work: Work) -> Done:
-    """Does the work, checks its reply, and stores or inlines its objects."""
     objects, reply = work(request, Inlined(request.inlined, meter))
     process_guard.restore()
     for name in non_finite_fields(reply):
@@ -262,7 +260,6 @@ def non_finite_fields(value: object, name: str = "") -> Iterator[str]:
 
 
 def _earlier(request: Request, blobs: Counted) -> Done | None:
-    """The answer that an earlier attempt of this task stored, if any."""
     kind = last_object(request)
     if request.attempt == 0 or kind is None or request.inline_objects:
         return None

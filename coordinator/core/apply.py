@@ -96,7 +96,6 @@ def _most_actions(state: State, item: WorkItem, calls: AttemptCalls) -> dict[str
 
 
 def _invocation(plan: Plan, slot: Slot | None, attempt: events.AttemptEnded) -> Invocation:
-    """The attempt on the bill; `slot` is the one that waits for it, if any."""
     # The storage operations of an attempt without an answer are unknown, so the most it can have done is billed.
     unknown = Usage(puts=most_puts(plan), gets=slot.item.gets if slot else 0)
     expected_hits = slot.item.expected_hits if slot else NOTHING
@@ -169,7 +168,6 @@ def _on_abandoned(plan: Plan, state: State, event: events.Abandoned) -> State:
 
 
 def _on_resumed(plan: Plan, state: State, event: events.Resumed) -> State:
-    """Resumes the run: failed work may be tried again, and raised limits count."""
     state = _bill_waiting(plan, state)
     slots = {
         work: replace(slot, failures=0, problem="", not_retryable=False, diverged=False)

@@ -38,7 +38,6 @@ def incompatibility(
 
 
 def _fragments(config: RunConfig, spec: EnvSpec) -> str:
-    """Why the run's episodes cannot go on from round to round; '' where they can, or need not."""
     if (config.actors.rollout_length or spec.horizon) >= spec.horizon or config.offline.dataset is not None:
         return ""
     whole = f"set at least {spec.horizon:,}"
@@ -50,7 +49,6 @@ def _fragments(config: RunConfig, spec: EnvSpec) -> str:
 
 
 def _too_large(config: RunConfig, spec: EnvSpec) -> str:
-    """Why an actor cannot hold its trajectories; '' when it can."""
     num_envs, steps = config.actors.num_envs, config.actors.rollout_length or spec.horizon
     memory_mb = config.functions.actor.memory_mb
     rollouts = config.rollouts_of_task
@@ -70,7 +68,6 @@ def _too_large(config: RunConfig, spec: EnvSpec) -> str:
 
 
 def _too_small(config: RunConfig, spec: EnvSpec, opponent_policies: FixedOpponents | None, platform: Platform) -> str:
-    """Why a function cannot hold the networks or their data; '' when all can."""
     team = opponents.initial_team(config, spec, opponent_policies)
     try:
         policies = memory_bound.player(config, spec, team)
@@ -84,7 +81,6 @@ def _too_small(config: RunConfig, spec: EnvSpec, opponent_policies: FixedOpponen
 
 
 def _lack(config: RunConfig, who: str, footprint: Footprint) -> str:
-    """How much memory the function lacks, and the advice; '' when it has the lower bound."""
     name = who.split()[1]
     memory_mb = getattr(config.functions, name).memory_mb
     if footprint.megabytes <= memory_mb:
@@ -102,7 +98,6 @@ def _lack(config: RunConfig, who: str, footprint: Footprint) -> str:
 
 
 def _incomparable(distance: str, spec: EnvSpec) -> str:
-    """Why the agents' policies cannot be compared by `distance`; '' when they can."""
     acting, needs = {kind.continuous for kind in spec.classes}, similarity.DISTANCES[distance].needs
     # This distance compares observations and actions of either kind.
     both = "kde-kl" if len(acting) > 1 else ""

@@ -258,7 +258,6 @@ def _updated_roles(config: RunConfig, team: Team, controller: ControllerState, s
 
 
 def _propose_split_by_roles(config: RunConfig, team: Team, controller: ControllerState, round_: int) -> Proposal | None:
-    """The finer groups once their members are shown to have different roles."""
     if not roles.rejects_equal_roles(controller.roles, config.sharing.error):
         return None
     groups = roles.proposed_groups(controller.roles, team.groups)
@@ -306,7 +305,6 @@ def _bounds(
 def _propose(
     config: RunConfig, spec: EnvSpec, team: Team, controller: ControllerState, signals: RoundSignals, round_: int
 ) -> Proposal | None:
-    """The other mode: no agents share, or agents with similar policies do; None when no policies are similar."""
     if controller.shared:
         apart = tuple(range(len(spec.agents)))
         bases = _bases_of_finer(team.groups, apart)

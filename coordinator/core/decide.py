@@ -106,14 +106,12 @@ def _nothing_trained(plan: Plan, state: State, nodes: list[Node]) -> Stopped:
 
 
 def _abandon_reason(plan: Plan, state: State, ready: list[Node]) -> str:
-    """Why the proposed team, which the run can do without, is abandoned; '' when it is not."""
     if any(_give_up_reason(plan, state, node) for node in ready):
         return "skipped"
     return "" if affordable(plan, state, ready) else "unaffordable"
 
 
 def _stop_reason(plan: Plan, state: State, ready: list[Node]) -> Stopped | None:
-    """Why the run must end instead of dispatching the ready tasks; None when it need not."""
     for node in ready:
         if problem := _give_up_reason(plan, state, node):
             return Stopped("failed", problem)

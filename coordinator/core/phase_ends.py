@@ -118,7 +118,6 @@ def _end_learning(plan: Plan, state: State) -> State:
 
 
 def _decide_on(plan: Plan, state: State, rounds: list[round_records.RoundReplies]) -> list[Decision]:
-    """The controller's decisions on the rounds of one function, one after the other."""
     assert state.team is not None
     decisions, controller, price = [], state.controller, round_price(plan, state)
     for number, round_ in enumerate(rounds, state.round):
@@ -129,7 +128,6 @@ def _decide_on(plan: Plan, state: State, rounds: list[round_records.RoundReplies
 
 
 def _after_regroup(plan: Plan, state: State) -> State:
-    """The networks of the proposed team exist: continues with its trial, if there is one."""
     proposal = state.proposal
     assert proposal is not None
     objects, parts = locations_after_regrouping(plan, state)
@@ -165,7 +163,6 @@ def end_with_proposal(plan: Plan, state: State, event: str) -> State:
 def _end_rounds(
     plan: Plan, state: State, rounds: list[round_records.RoundReplies], decisions: list[Decision], event: str
 ) -> State:
-    """Ends the rounds: new objects, lines of metrics, and the objects that have become garbage."""
     state = _with_ratings(plan, state, rounds)
     lines = round_records.round_lines(plan, state, rounds, decisions, event)
     (objects, parts), team, controller = locations_after_learning(plan, state), state.team, decisions[-1].controller
@@ -243,7 +240,6 @@ def _after_final(plan: Plan, state: State) -> State:
 
 
 def _error_of_difference(plan: Plan, final: Evaluated) -> float:
-    """The standard error of the difference between an evaluation's mean and that of the final policies."""
     variance = float(np.var(final.returns, ddof=1))
     return math.sqrt(variance / plan.config.evaluation.episodes + variance / len(final.returns))
 

@@ -21,15 +21,12 @@ from marless.functions.resources.settings import identity
 
 
 class _Order(TypedDict):
-    """The fields of `Order` that follow from the plan and the state."""
-
     address: Address
     resources: dict[str, ResourceRef]
     model: LanguageModel | None
 
 
 def _order(plan: Plan, state: State, work: str, *, makes_environments: bool) -> _Order:
-    """Return the fields that every request of a run has. `work` is the name of the task."""
     refs = resources(plan) if makes_environments else {}
     return _Order(address=address(plan, state, work), resources=refs, model=plan.inputs.language_model)
 

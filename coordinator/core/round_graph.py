@@ -199,7 +199,6 @@ def _gate(name: str, nodes: list[Node]) -> Gate:
 
 
 def _sampling(plan: Plan, state: State) -> list[Gate]:
-    """The gates of the tasks that play: one for each micro-batch, or one."""
     if PLACEMENTS[state.placement.rule].one_function:
         return [Gate("sample", rounds.rollout_packs(plan, state), partial(whole, plan, state))]
     if parts := rounds.micro_batches(plan, state):

@@ -111,7 +111,6 @@ def samples(plan: Plan, state: State, packs: Mapping[str, tuple[int, ...]], firs
 
 
 def _largest(state: State, template: SampleTask, packs: Collection[tuple[int, ...]]) -> SampleTask:
-    """A sampling task that reads as much as any of the round may."""
     opponents = max((one.policies for one in state.league.checkpoints), key=len) if state.league else ()
     most_begun = max((rounds.begun_episodes(state, pack) for pack in packs), key=len) if state.unfinished else ()
     return replace(
@@ -187,7 +186,6 @@ def works_of_sums(plan: Plan, state: State) -> list[Work]:
 
 
 def _published(state: State, works: list[Work]) -> tuple[Ref, ...]:
-    """The tensors that these works have stored for later ones of the round."""
     return tuple(done.objects["tensors"] for work in works if (done := state.slots[work.name].done))
 
 

@@ -64,7 +64,6 @@ def sum_works(plan: Plan, state: State) -> list[list[Work]]:
 def _sum_works(
     rule: str, spec: AlgorithmSpec, groups: tuple[int, ...], packs: Packs, micro_batches: int
 ) -> list[list[Work]]:
-    """Cached as `_schedule`."""
     works = (
         [work for wave in PLACEMENTS[rule]((spec.sums,), groups, 1, packs) for work in wave] if micro_batches else []
     )

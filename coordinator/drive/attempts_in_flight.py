@@ -49,7 +49,6 @@ class AttemptsInFlight:
         self._asked.clear()
 
     def _releases(self, work: str) -> bool:
-        """Whether the answer of `work` is the last that others wait for."""
         if (number := self._set_of.pop(work, None)) is None:
             return False
         self._unanswered[number] -= 1

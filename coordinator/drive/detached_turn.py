@@ -167,12 +167,10 @@ def _receive_ask(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detach
 
 
 def _use_of_reporting(updates: Iterable[int], events: Iterable[int]) -> Meter:
-    """What tasks used: bytes of the sets that they wrote, and of their events that were accepted."""
     return reduce(Meter.add_event, events, reduce(Meter.add_commit, updates, Meter()))
 
 
 def _use_of_reading(sets: Iterable[int], answers: Usage) -> Meter:
-    """What a turn used to receive reports: bytes of the sets that it read, and reading the answers."""
     return reduce(Meter.add_load, sets, Meter().add_stored(answers))
 
 
@@ -216,7 +214,6 @@ def _dispatched_requests(plan: Plan, driver: Driver, detached: Detached) -> dict
 def _read_answer(
     request: Request, key: str, head: ObjectHead | None, actions: ObjectHead | None, report: CompletionReport
 ) -> Answer:
-    """The answer from the beginnings of its object and of the one with the task's actions, if it asked any."""
     try:
         if head is None:
             # Another attempt gives the same bytes.

@@ -279,7 +279,6 @@ class Driver:
         self._commit()
 
     def _lines_meter(self) -> Meter:
-        """The use of writing the lines of the round that ended last to the ledger."""
         lines = () if self._detached is None else self.state.lines
         return reduce(Meter.add_commit, (item_bytes(self._plan, len(line_body(line))) for line in lines), Meter())
 
@@ -370,7 +369,6 @@ class Driver:
         self._apply(events.Metered(meter))
 
     def _elapsed(self) -> float:
-        """Seconds since the last call; 0 the first time."""
         now = self._clock()
         seconds = 0.0 if self._marked is None else now - self._marked
         self._marked = now

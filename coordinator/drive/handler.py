@@ -165,7 +165,6 @@ class Coordinator:
                 self._deployed.live.commit(run, record.body, 0)
 
     def _emit_metrics(self, plan: Plan, result: TurnResult) -> None:
-        """Emits money and rounds for the dashboard and the alarm, unless the turn changed nothing."""
         before, after = result
         dollars = budget.dollars(plan, after.meter) - (budget.dollars(plan, before.meter) if before else 0)
         rounds = after.round - (before.round if before else 0)

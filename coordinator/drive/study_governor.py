@@ -140,7 +140,6 @@ def limited(deployment: TenantDeployment, study: str, plan: Plan) -> tuple[Plan,
 
 
 def _step(deployment: TenantDeployment, plan: StudyPlan) -> StudyState:
-    """Lets other runs begin where some have ended, and commits what each may use now."""
     ledger = deployment.outside(STUDY + plan.study).ledger
     stored_state, version = _load_state(ledger)
     state = stored_state or initial_state(plan)
@@ -152,7 +151,6 @@ def _step(deployment: TenantDeployment, plan: StudyPlan) -> StudyState:
 
 
 def _outcome(ledger: Ledger) -> RunOutcome | None:
-    """How the run ended; None while it goes on or has not begun."""
     lease_, version = lease.read(ledger)
     if not version or lease_.is_taken("", ledger.now()):
         return None

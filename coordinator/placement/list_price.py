@@ -134,7 +134,6 @@ def _placement(priced: PricedPlacement) -> RoundPlacement:
 
 
 def _dollars(layout: Layout, placement: RoundPlacement, tariff: Tariff) -> float:
-    """Dollars of a round: requests, storage, commits, and compute on whole vCPUs."""
     workload = layout.workload
     ms = STEP_MS * workload.rollouts * workload.rollout_steps * workload.agents
     return sum(tariff.parts(layout.operations(placement))) + tariff.seconds(tariff.mb_per_vcpu * ms)

@@ -127,7 +127,6 @@ def halves_of(stages: Sequence[StageSpec], updates: int) -> tuple[tuple[str, ...
 
 
 def _up_to(stages: Sequence[StageSpec], ends: Sequence[str]) -> tuple[str, ...]:
-    """The stages `ends` and all that they wait for, in order."""
     names = {*ends}
     for stage in reversed(stages):
         names.update(stage.after if stage.name in names else ())

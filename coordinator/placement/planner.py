@@ -149,7 +149,6 @@ _seconds: Measure = attrgetter("seconds")
 def _goal(
     forecasts: Sequence[Forecast], deadline_s: float | None, dollars_per_hour: float | None
 ) -> tuple[Sequence[Forecast], Measure, Measure]:
-    """The forecasts to choose among, the quantity to minimise, and the quantity that decides ties."""
     if deadline_s is not None:
         in_time = [item for item in forecasts if item.seconds <= deadline_s]
         return (in_time, _dollars, _seconds) if in_time else (forecasts, _seconds, _dollars)
@@ -168,7 +167,6 @@ def _is_worthwhile(now: Forecast, best: Forecast, terms: PlannerLimits) -> bool:
 
 
 def _complexity(round_placement: RoundPlacement) -> tuple[int, bool, int, int, int]:
-    """A sort key for ties: simpler placements are smaller."""
     rule = SIMPLEST.index(round_placement.rule)
     return (
         rule,

@@ -131,7 +131,6 @@ def priced_as(region: str) -> str:
 
 
 def _tables(region: str) -> dict[str, Any]:
-    """The tables of a price file, with those of its base where it has none."""
     text = (_FOLDER / f"{_PREFIX}{region}.toml").read_text(encoding="utf-8")
     # Decimal, not float: a price is the digits that are printed.
     tables = tomllib.loads(text, parse_float=Decimal)

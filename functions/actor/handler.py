@@ -171,7 +171,6 @@ def _results(env_steps: int, episodes: Sequence[Episodes], whole: bool) -> Sampl
 
 
 def _rollouts(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour) -> Iterator[Rollout]:
-    """The rollouts in order, collected side by side where the environment allows it."""
     waiting = task.sampling.rollouts
     while waiting:
         with closing(_environment(task.sampling, len(waiting))) as environment:
@@ -187,7 +186,6 @@ def _rollouts(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour
 
 
 def _environment(sampling: Sampling, rollouts: int) -> VectorEnvironment:
-    """An environment for one rollout, or for as many of `rollouts` as fit side by side."""
     environment = registry.make(sampling.environment, sampling.num_envs)
     together = min(rollouts, ROWS // sampling.num_envs)
     if together < 2 or not isinstance(environment, InBlocks):

@@ -95,7 +95,6 @@ class ByAgent(NamedTuple):
 
 
 def _together(samples: Statistics) -> Statistics:
-    """The statistics ``[3]`` of several samples ``[n, 3]`` together."""
     return functools.reduce(merge_statistics, samples)
 
 

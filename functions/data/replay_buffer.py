@@ -226,7 +226,6 @@ class _Slots:
 
 
 def _agent_axis(name: str) -> int:
-    """1 for arrays whose first axis is that of agents, else 0."""
     return int(name.startswith(_OF_AGENTS))
 
 

@@ -67,7 +67,6 @@ class Judged:
         self.environment.close()
 
     def _forget(self) -> None:
-        """Drops steps of episodes that have all been graded."""
         oldest = int(self._begun.min())
         del self._steps[:oldest]
         self._begun -= oldest

@@ -113,6 +113,5 @@ def _maker(name: str) -> Make:
 
 
 def _error_text(task: EnvTask, error: ValueError) -> str:
-    """The message of `error`, with the env task's name in front unless it contains it."""
     text = mismatch(error).below("task.options") if isinstance(error, msgspec.ValidationError) else str(error)
     return text if task.name in text else f"{task.name}: {text}"

@@ -137,8 +137,6 @@ class SeparateEnvironments:
 
 
 class _Single:
-    """An environment that stands alone, with the seed and the actions of its episode."""
-
     def __init__(self, environment: VectorEnvironment) -> None:
         self.environment = environment
         self.seed = -1

@@ -79,7 +79,6 @@ class Signal(EpisodicEnvironment):
         self._right = self._counter()
 
     def _play(self, actions: tuple[ActionArray, ...]) -> tuple[RewardArray, BoolArray]:
-        """Scores the answers; raises `ValueError` when a living agent takes an action that its mask forbids."""
         answers, alive = self._answers(actions), self._alive
         right = alive & (answers == self._seen)
         self._right += right.sum(axis=1)

@@ -44,7 +44,6 @@ def beside_script(path: str) -> list[str]:
 
 
 def _module_below(folder: str, name: str) -> str:
-    """The file of a module that is found from the folder, '' for none."""
     spec = None
     for part in name.split("."):
         spec = PathFinder.find_spec(part, [folder])

@@ -51,7 +51,6 @@ def load(path: Path, sources: int) -> CDLL | None:
 
 
 def _compiler_of(path: Path, content: bytes) -> str:
-    """Return the command in the record of a library with this content."""
     record = record_of(path)
     try:
         text = record.read_text(encoding="utf-8")

@@ -159,7 +159,6 @@ def _networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]], in
 def _in_c(
     first: LayeredWeights, layers: Sequence[Layer], normalisers: Sequence[Layer], log_std: FloatArray | None
 ) -> "NativeNetworks | None":
-    """Return the stacked layers of networks like `first` for the kernels, or None if the kernels do not cover them."""
     from marless.functions.nn.native.acting import native_networks
 
     return native_networks(first.network, layers, normalisers, log_std)
@@ -185,7 +184,6 @@ def _shapes(network: LayeredWeights, statistics: NDArray[Any] | None) -> tuple[o
 
 
 def _require_consistent(name: str, network: LayeredWeights) -> None:
-    """Raises `BadRequest` when the shapes of the layers do not fit each other."""
     place, width = 0, network.inputs
     for layer in network.layers:
         inputs, width = width, layer.width(width)
@@ -197,7 +195,6 @@ def _require_consistent(name: str, network: LayeredWeights) -> None:
 
 
 def _require_spaces(spec: EnvSpec, team: Team, index: int, name: str, network: LayeredWeights) -> None:
-    """Raises `BadRequest` when the network does not fit the spaces of the class."""
     kind = spec.classes[index]
     width = kind.observation_size + (len(spec.agents) if team.identity else 0)
     takes, knows = network.inputs, network.outputs

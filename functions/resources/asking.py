@@ -49,7 +49,6 @@ class Asking:
         return answer_key(question_key(ref.identity, question)) if ref and ref.keep else ""
 
     def _once_each(self, name: str, questions: Sequence[bytes]) -> list[CallOutcome]:
-        """Of kept answers: each question is asked once, however often the batch has it."""
         keys = [question_key(self._refs[name].identity, question) for question in questions]
         distinct = dict(zip(keys, questions, strict=True))
         by_key = {

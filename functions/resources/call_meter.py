@@ -77,7 +77,6 @@ class CallMeter:
 
 
 def _use_of(outcome: CallOutcome) -> CallUse:
-    """Return the cost of a call for the work item that asks."""
     return CallUse(
         count=outcome.attempts,
         hits=int(not outcome.paid),

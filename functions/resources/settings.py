@@ -112,7 +112,6 @@ def is_token(variable: str) -> bool:
 
 
 def _faults(resource: Resource) -> Iterator[str]:
-    """What is wrong with a resource, whose values have the right types."""
     sources = [name for name in SOURCES if getattr(resource, name)]
     if len(sources) != 1:
         listed = f"{' and '.join(sources)} are set" if sources else "none is set"
@@ -147,7 +146,6 @@ def _sandbox_faults(resource: Resource) -> Iterator[str]:
 
 
 def _line_faults(resource: Resource) -> Iterator[str]:
-    """Say why a program cannot be spoken to with these settings."""
     lines = {name: getattr(resource, name) for name in _LINES if getattr(resource, name)}
     for name in [*lines, *(["tagged"] if resource.tagged else [])]:
         if not resource.command:
@@ -162,7 +160,6 @@ def _line_faults(resource: Resource) -> Iterator[str]:
 
 
 def _words(command: str) -> list[str]:
-    """The words of a command line; none where it is no such line."""
     try:
         return shlex.split(command)
     except ValueError:
@@ -170,7 +167,6 @@ def _words(command: str) -> list[str]:
 
 
 def _address_fault(address: str) -> str:
-    """Return why a service cannot be asked at an address, or '' if it can."""
     try:
         parts = urlsplit(address)
         port = parts.port
@@ -212,7 +208,6 @@ def _host_fault(parts: SplitResult, host: str) -> str:
 
 
 def _encoded(host: str) -> str:
-    """Return the name of a host in ASCII, as far as it has one."""
     try:
         return host.encode("idna").decode()
     except UnicodeError:

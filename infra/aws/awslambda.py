@@ -197,7 +197,6 @@ class EventInvoker:
 
 
 def _report_without_answer(call: _Call, error: Exception) -> Report:
-    """The report of an attempt without an answer; one that may have run is metered with its whole time-out."""
     if turned_away(error):
         return _report(call, InvocationResult("throttled", detail=_refusal(call, error)))
     if unclear(error):

@@ -93,5 +93,4 @@ class ClaimedStorage(S3Storage):
 
 
 def _given_up(claim: str) -> str:
-    """The key of the object that says that the claim's holder has made nothing."""
     return f"{claim}-given-up"

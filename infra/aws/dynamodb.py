@@ -159,7 +159,6 @@ class DynamoLedger:
         return new
 
     def _record(self, entry: _Item) -> Record | None:
-        """The item's contents, None if the object with its body was deleted."""
         in_s3 = "spill" in entry
         self._remember(entry["item"]["S"], in_s3)
         try:

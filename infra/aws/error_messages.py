@@ -195,7 +195,6 @@ def _connection_text(error: Exception) -> str:
 
 
 def _reason(text: str) -> str:
-    """The innermost reason in the text of an error that wraps others."""
     innermost = re.findall(r"(?:\[Errno -?\d+\] |\[SSL: \w+\] )([^(')\"]+)", text)
     return innermost[-1].strip() if innermost else text
 

@@ -80,7 +80,6 @@ def _delete(client: Any, bucket: str, batch: list[dict[str, str]]) -> list[dict[
 
 
 def _undeletable(bucket: str, errors: list[dict[str, str]]) -> str:
-    """The first object that S3 does not delete, with the reason."""
     first, others = errors[0], len(errors) - 1
     more = f", nor {others:,} more" if others else ""
     return f"S3 does not delete {bucket}/{first['Key']}{more}: {first['Code']}: {first['Message']}"

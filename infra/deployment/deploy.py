@@ -147,7 +147,6 @@ def _put(cloud: Cloud, stacks: Stacks, name: str, request: Request, say: Say) ->
 
 
 def _ready(cloud: Cloud, stacks: Stacks, name: str, say: Say) -> Stack | None:
-    """The stack to update, None where there is none; a broken one is removed first."""
     stack = stacks.find(name)
     if stack is not None and stack.busy:
         say(f"stack {name} is {stack.status}; waiting for its end")

@@ -41,8 +41,6 @@ def with_permissions(document: str, kinds: Iterable[FunctionSpec] = KINDS_OF_OTH
 
 
 def _with_blocks(template: str, kind: FunctionSpec, policies: str) -> str:
-    """Return the template with blocks of the kind after the learner's blocks."""
-
     def _extended(match: re.Match[str]) -> str:
         block = match[0].replace("marless.infra.entry.learner.", f"{kind.entry}.")
         block = re.sub(r" {6}Description: .+", lambda _: f"      Description: {to_json_text(kind.work)}", block)

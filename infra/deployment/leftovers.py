@@ -130,8 +130,6 @@ def _names(cloud: Cloud, listing: ListCall, ownership: Owned) -> Iterator[str]:
 
 
 def _deletion(service: str, call: str, argument: str, **options: bool) -> Callable[[Cloud, str], None]:
-    """Return a function that deletes a resource. The `call` of the service takes its name as `argument`."""
-
     def delete_resource(cloud: Cloud, name: str) -> None:
         getattr(cloud.client(service), call)(**{argument: name}, **options)
 

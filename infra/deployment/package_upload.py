@@ -100,7 +100,6 @@ def upload_template(cloud: Cloud, account: str, region: str, tenant: str, templa
 
 
 def _unpacked(bucket: str) -> dict[str, str]:
-    """Addresses for functions without a package, by role."""
     return {role: f"s3://{bucket}/{role}.zip" for role in (*ROLES, RESOURCE)}
 
 
@@ -151,7 +150,6 @@ def _only_over_tls(partition: str, bucket: str) -> dict[str, Any]:
 
 
 def _upload(cloud: Cloud, bucket: str, account: str, role: str, archive: Path, say: Say) -> str:
-    """Uploads the archive unless it exists; returns its key, which holds a hash of its bytes."""
     body, client = archive.read_bytes(), cloud.client("s3")
     key = _key(role, body)
     try:
@@ -169,7 +167,6 @@ def _key(role: str, archive: bytes) -> str:
 
 
 def _push(cloud: Cloud, tenant: str, image: Image, say: Say) -> str:
-    """Builds and pushes the image unless the repository has it; returns its address."""
     registry, name = cloud.client("ecr"), repository(tenant)
     uri = _make_repository(registry, name)
     address = f"{uri}:{image.tag}"
@@ -188,7 +185,6 @@ def _push(cloud: Cloud, tenant: str, image: Image, say: Say) -> str:
 
 
 def _make_repository(registry: Any, name: str) -> str:
-    """Makes the repository if it is missing, sets its rules, and returns its address."""
     try:
         repository = registry.create_repository(repositoryName=name)["repository"]
     except registry.exceptions.RepositoryAlreadyExistsException:

@@ -212,7 +212,6 @@ class Stacks:
         return change_set.changes
 
     def _propose(self, name: str, kind: str, request: Request) -> "_ChangeSet":
-        """A change set when it is complete; raises `DeploymentFault` if CloudFormation cannot make it."""
         change_set = self.client.create_change_set(
             StackName=name, ChangeSetName=f"marless-{uuid.uuid4()}", ChangeSetType=kind, **request.arguments()
         )

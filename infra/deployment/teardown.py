@@ -40,7 +40,6 @@ def teardown(cloud: Cloud, tenant: str, say: Say = lambda line: None, wait: Wait
 
 
 def _remove_leftovers(cloud: Cloud, ownership: Owned, say: Say) -> dict[StackPart, str]:
-    """Removes what the stack left behind; returns the reasons for what could not be removed."""
     hurdles = {}
     for part in leftovers.remaining(cloud, ownership):
         say(f"removing {_line(part)}")

@@ -74,7 +74,6 @@ class Worker:
         return self._end(request, completion_report(end, *self._time.take(), peak_mb()), {})
 
     def _end(self, request: Request, report: CompletionReport, reply: Mapping[str, str]) -> Mapping[str, Any]:
-        """Reports an end: to the completion set, or to a synchronous caller by the reply, which is returned."""
         if request.report_to is None:
             return reply
         if report_completion(self._sets(request.address.run), request.report_to, report):
@@ -95,7 +94,6 @@ class Worker:
         return self._completions[run]
 
     def _report_lost(self, request: Request, error: Exception) -> CompletionReport:
-        """The report of an attempt that ended without an answer, which is logged and counted."""
         kind: Literal["timeout", "crash"] = "timeout" if isinstance(error, AttemptTimedOut) else "crash"
         message = redact(f"{type(error).__name__}: {error}")
         fields: dict[str, Any] = {"kind": kind, "attempt": request.attempt}
@@ -129,7 +127,6 @@ class Worker:
 
 
 def _ask_functions(cloud: Cloud, askable: str) -> None:
-    """Has functions serve what this process's tasks ask; `askable` says which."""
     from marless.functions.resources.port import RESOURCES
     from marless.infra.aws.resource_host import LambdaResources
     from marless.infra.aws.resource_settings import ASKABLE_FUNCTIONS

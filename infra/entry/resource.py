@@ -51,7 +51,6 @@ class ResourceFunction:
 
 
 def _fitting(outcome: CallOutcome) -> CallOutcome:
-    """The outcome; an error where its answer is larger than what Lambda returns."""
     if len(to_json(outcome)) <= LARGEST:
         return outcome
     size = f"{len(outcome.answer):,} bytes"

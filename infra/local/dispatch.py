@@ -179,7 +179,6 @@ def dominant_share(task: QueuedTask, capacity: Capacity) -> float:
 
 
 def _fits(task: QueuedTask, limits: Need) -> bool:
-    """Whether the task needs no more of any resource than its limit, if there is one."""
     return all(task.need.get(resource, 0.0) <= limit for resource, limit in limits.items())
 
 

@@ -264,7 +264,6 @@ class Lane:
         return not self._late() and all(self._pending[task.number].kind in self._cores for task in self.waiting.first())
 
     def _late(self) -> bool:
-        """Whether one of its running tasks takes far longer than was predicted."""
         return any(
             worker.task is not None and worker.clock.elapsed_s() > _LATE * worker.task.task.expected_s + _UNKNOWN_S
             for worker in self.running
@@ -327,7 +326,6 @@ def _mean(before: float | None, newest: float) -> float:
 
 
 def _inputs(request: Order) -> Mapping[str, int]:
-    """The bytes of each object that a request reads from storage, by hash."""
     sizes = {ref.sha256: ref.size for ref in request.reads_from_storage()}
     return sizes | {ref.sha256: max(ref.size, REPLAY_COST_BYTES) for ref in request.continued_episodes()}
 

@@ -225,7 +225,6 @@ class Inbox:
             yield header_and_body
 
     def _place(self, middle: int, size: int) -> None:
-        """A frame with a body of that size has begun to arrive, up to `middle` and beyond."""
         self._header, self._body = bytes(self._buffer[_LENGTHS.size : middle]), bytearray(size)
         self._arrived = len(self._buffer) - middle
         self._body[: self._arrived] = self._buffer[middle:]

@@ -168,7 +168,6 @@ def _part_sizes(workload: RoundWorkload, works: Sequence[Work], whole: bool) -> 
 
 
 def _tensor_sizes(workload: RoundWorkload, works: Sequence[Work], sums: Sequence[Work]) -> dict[str, float]:
-    """The bytes of the objects that tasks of the round pass on."""
     if workload.sums_bytes is not None:
         return {f"{work.name}/tensors": workload.sums_bytes * len(work.groups) / len(workload.members) for work in sums}
     pairs = {f"{work.name}/tensors": len(work.stages) * len(work.groups) for work in works if work.publish}

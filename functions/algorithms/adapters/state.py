@@ -106,7 +106,6 @@ def _first_difference(network: Tensors, rank: int, rng: np.random.Generator) -> 
 
 
 def _require_form(new: Tensors, base: Tensors) -> None:
-    """Raises `BadRequest` at the first tensor that only one of both has, or that has other sizes."""
     for name in sorted({*new, *base}):
         shapes = [list(tensors[name].shape) if name in tensors else None for tensors in (new, base)]
         if shapes[0] != shapes[1]:

@@ -113,6 +113,5 @@ def current_actions(context: Context[DdpgConfig], group: int) -> Array:
 
 
 def _deterministic(context: Context[DdpgConfig], group: int) -> Deterministic | None:
-    """The head of a group with continuous actions; None for discrete ones."""
     head = head_of(kind_of(context.spec, members(context.team, group)[0]), stochastic=False)
     return head if isinstance(head, Deterministic) else None

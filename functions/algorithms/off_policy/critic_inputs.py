@@ -123,5 +123,4 @@ def _independent(columns: Array, hidden: Array | None) -> tuple[Array, Array | N
 
 
 def _hidden_states(weights: Weights, steps: NetworkInputs) -> Trace | None:
-    """A pass over the steps, with the hidden states of a recurrent critic; else None."""
     return steps.unroll(weights)[1] if weights.hidden_size else None

@@ -79,7 +79,6 @@ class GradientSums:
         }
 
     def _value_sums(self, context: Context[PpoConfig], group: int, targets: Array) -> dict[str, Array]:
-        """Of the critic's rows with these `targets` ``[rows]``."""
         delta = context.config.huber_delta
         network = engine_of(context.config).loss_gradient(context.tensors, f"critic/{group_name(group)}")
         goals = normaliser_of(context, group).normalise(targets).astype(network.weights.dtype)
@@ -96,7 +95,6 @@ class GradientSums:
 
 
 def _policy_sums(context: Context[PpoConfig], group: int, advantage: Array) -> dict[str, Array]:
-    """Of the policy's rows with these advantages ``[rows]``."""
     name = group_name(group)
     network = engine_of(context.config).loss_gradient(context.tensors, f"policy/{name}")
     spread = statistics_of(advantage[:, np.newaxis])[:, 0]

@@ -108,7 +108,6 @@ class Merging:
         return StageResult(tensors, metrics)
 
     def _distilled_critic(self, distillation: Distillation, tensors: Tensors, values: Array) -> dict[str, Array]:
-        """The critic among `tensors`, trained towards `values` for the members' rows."""
         name = group_name(distillation.group)
         student = distillation.student(tensors, "critic", name)
         aim = values.astype(student.weights.dtype)[:, None]
@@ -150,7 +149,6 @@ def _critic_of(
 
 
 def _statistics_as(tensors: Tensors, base: str, name: str) -> dict[str, Array]:
-    """The statistics of the inputs of the networks of `base`, if they have any, as those of the group `name`."""
     parts = [part for part in ("policy", "critic") if f"{part}/{base}/{SEEN}" in tensors]
     return {f"{part}/{name}/{SEEN}": tensors[f"{part}/{base}/{SEEN}"] for part in parts}
 

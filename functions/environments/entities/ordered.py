@@ -73,7 +73,6 @@ def order_of(rule: str, kind: AgentClass) -> EntityOrder | None:
 
 
 def _require_entities(classes: Sequence[AgentClass], rule: str) -> None:
-    """Raise `ValueError` if no class of agents has entities that the rule sorts."""
     orders = [order for kind in classes if (order := order_of(rule, kind))]
     if not any(kind.entities for kind in classes):
         raise ValueError(f"task.order={rule}: the environment does not describe its entities. Use {INDEX}")

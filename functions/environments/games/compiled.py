@@ -172,7 +172,6 @@ class _Results:
 
 
 def _outputs(spec: EnvSpec, num_envs: int, metrics: int, is_mortal: bool) -> list[tuple[str, DTypeLike, Shape]]:
-    """Return the name, the type and the shape of each array that a step writes."""
     (players,), agents, flag = spec.classes, len(spec.agents), np.bool_
     outputs: list[tuple[str, DTypeLike, Shape]] = [
         ("values", np.float32, (agents, num_envs, players.observation_size)),

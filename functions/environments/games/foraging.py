@@ -74,7 +74,6 @@ def make(task: EnvTask, num_envs: int) -> "Foraging":
 
 
 def _fault(rows: int, columns: int, options: ForagingOptions, agents: int | None) -> str:
-    """Return why these cannot be played, or ''."""
     low, high = options.min_player_level, options.max_player_level
     most = options.max_food_level or min(3, options.players) * low
     if min(rows, columns) < 3:

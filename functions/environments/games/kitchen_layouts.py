@@ -151,7 +151,6 @@ def layout_of(task: str, name: str, grid: str) -> Layout:
 
 
 def _fault_of(rows: tuple[str, ...]) -> str:
-    """Return why no kitchen looks like this, or ''."""
     text = "".join(rows)
     if not all(rows) or len({*map(len, rows)}) > 1 or len(text) > MOST_CELLS:
         return f"has empty rows, rows of different lengths, or more than {MOST_CELLS} cells"

@@ -100,7 +100,6 @@ def make(task: EnvTask, num_envs: int) -> "WarehouseEnvironment":
 
 
 def _fault(hall: Hall, options: WarehouseOptions, agents: int | None) -> str:
-    """Return why these cannot be played, or ''."""
     combinations = _MOVES << options.msg_bits
     if hall.floor.size > _MOST_CELLS:
         return f"the hall has {hall.floor.size:,} cells; it may have {_MOST_CELLS:,}"
@@ -173,7 +172,6 @@ class WarehouseEnvironment(CompiledEnvironment):
 
 
 def _coordinates(count: int, options: WarehouseOptions) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Return the observed number of each row or column."""
     places = np.arange(count) / (max(1, count - 1) if options.normalised_coordinates else 1)
     # The package cuts the shares in dictionaries to whole numbers.
     return (np.trunc(places) if options.observation_type == "dict" else places).astype(np.float32)

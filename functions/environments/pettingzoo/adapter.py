@@ -181,7 +181,6 @@ class PettingZooEnvironment:
         copy.reset(int(self._rng.integers(_SEEDS)), observation)
 
     def _metrics(self, rows: list[int]) -> dict[str, RewardArray]:
-        """The metrics of the episodes that ended in `rows`, of environments that have `episode_metrics`."""
         columns: dict[str, RewardArray] = {}
         for row in rows:
             guard = self._guards[row]
@@ -234,7 +233,6 @@ def _spec_of(task: EnvTask, agents: list[Agent], horizon: int, state_size: int, 
 
 
 def _unread_mask(agents: list[Agent], first_reset: FirstReset) -> str:
-    """Return a sentence about the first unread entry with a name like a mask, or ''."""
     names = (
         (agent, lookalike(agent.key, agent.codec.action.mask_size, first_reset)) for agent in agents if not agent.masked
     )

@@ -36,7 +36,6 @@ def entities_of(agent: str, environment: Any, key: Any, size: int) -> Entities |
 
 
 def _description(stated: Any, key: Any) -> Mapping[str, Any] | None:
-    """Return the description of an agent in an attribute `entities`, if it holds one."""
     if isinstance(stated, Mapping) and "blocks" not in stated:
         stated = stated.get(key, stated.get(str(key)))
     return stated if isinstance(stated, Mapping) and "blocks" in stated else None

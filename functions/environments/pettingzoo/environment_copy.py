@@ -200,7 +200,6 @@ class EnvironmentCopy:
         self._gone_agents = {agent.key for agent in self._agents} - current_agents
 
     def _current_agents(self, method: str) -> set[Any]:
-        """The environment's current agents, which must be in possible_agents."""
         agents = getattr(self._guard.environment, "agents", ())
         current_agents = {*agents}
         if unknown := sorted(str(key) for key in current_agents - {agent.key for agent in self._agents}):

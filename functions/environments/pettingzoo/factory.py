@@ -194,7 +194,6 @@ def quiet_module_of(name: str, path: str) -> Any:
 
 
 def _package_error(name: str, error: ModuleNotFoundError, path: str = "") -> ValueError | MissingExtra:
-    """The error for a missing package or module, which is `path` or which `path` imports."""
     missing = error.name or path or str(error)
     parent, _, child = missing.rpartition(".")
     # Python searches a submodule only after it imported the package.

@@ -76,7 +76,6 @@ def unmasked_space(label: str, space: Any, key: Any, first_reset: FirstReset) ->
 
 
 def _require_flat(label: str, entries: Mapping[Any, Any]) -> None:
-    """Raises `Unsupported` for a mask within an entry."""
     from gymnasium import spaces
 
     for name, entry in entries.items():

@@ -118,7 +118,6 @@ def _is_bounded(space: Any) -> bool:
 
 
 def _describe(space: Any) -> Space:
-    """Raises `_UnsupportedSpace`."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Box):
@@ -146,7 +145,6 @@ def _box(space: Any, most_bounds: int = _MOST_BOUNDS) -> BoxSpace:
 
 
 def _compress(array: Any) -> tuple[Any, ...]:
-    """The one value of an array of equal values, else all values."""
     values = array.reshape(-1).tolist()
     return tuple(values[:1] if all(value == values[0] for value in values) else values)
 

@@ -300,7 +300,6 @@ class _Nested:
         return by_key if self._named else tuple(by_key.values())
 
     def _entries(self, observation: Any) -> Mapping[Any, Any] | None:
-        """The parts by key; None where one is missing."""
         if not self._named:
             whole = isinstance(observation, tuple | list | np.ndarray) and len(observation) == len(self._keys)
             return dict(enumerate(observation)) if whole else None

@@ -220,7 +220,6 @@ def _covers(network: Network) -> bool:
 
 
 def _description(network: Network) -> Description | None:
-    """Return the description that the first layer reads, None for a linear layer."""
     front = network.front
     if front is None or not issubclass(front, EntityAttention):
         return None

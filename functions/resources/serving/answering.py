@@ -52,7 +52,6 @@ def _outcome(attempt: CallAttempt, blobs: ClaimedBlobs) -> CallOutcome:
 
 
 def _once(attempt: CallAttempt, blobs: ClaimedBlobs) -> CallOutcome:
-    """The answer that is kept, or else the resource's, which is then kept."""
     call = attempt.call
     with blobs.claim(answer_key(call.key), attempt.resource.timeout_s):
         if (earlier := kept_answer(blobs, call.key)) is not None:

@@ -242,7 +242,6 @@ def _copy_errors(read: int) -> None:
 
 
 def _end_of(process: "subprocess.Popen[bytes]", timeout_s: float) -> str:
-    """Waits for the end of a process: '' if it ended well, else why not."""
     try:
         status = process.wait(timeout_s)
     except subprocess.TimeoutExpired:

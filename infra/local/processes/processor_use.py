@@ -63,8 +63,6 @@ class ProcessorUse:
 
 
 class _Look(NamedTuple):
-    """The processor seconds of a process and all that it has started, at a time."""
-
     at: float
     processor_s: float
 

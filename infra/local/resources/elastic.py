@@ -84,7 +84,6 @@ class SpeedUp:
 
 
 def _fitted(points: Mapping[int, tuple[float, float]], parts: int) -> CoreCurve:
-    """The curve with so many parts of least squares to points (weight, seconds) by the number of cores."""
     total = sum(weight for weight, _ in points.values())
     mean_x = sum(weight / min(cores, parts) for cores, (weight, _) in points.items()) / total
     mean_y = sum(weight * seconds for weight, seconds in points.values()) / total
@@ -188,7 +187,6 @@ def _useful(curve: CoreCurve, least: int, most: int) -> int:
 
 
 def _spread(idle: int, count: int, most: int) -> Plan:
-    """Evenly over so many calls, at most `most` to one."""
     each, rest = divmod(idle, count)
     if each >= most:
         return [(count, most)]
@@ -196,7 +194,6 @@ def _spread(idle: int, count: int, most: int) -> Plan:
 
 
 def _total(plan: Plan, value: Callable[[int], float]) -> float:
-    """The sum over its calls of a value of their cores."""
     return sum(number * value(each) for number, each in plan)
 
 

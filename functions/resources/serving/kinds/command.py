@@ -50,7 +50,6 @@ class Command:
         return answer
 
     def _only_answer(self, question: bytes, deadline: float) -> bytes:
-        """Return the answer of a program that is asked nothing else, and has ended."""
         until = self._resource.until.encode()
         output = self._output(question, deadline)
         answer = line_protocols.answer_in(output.lines, until)

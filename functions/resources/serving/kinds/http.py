@@ -158,7 +158,6 @@ class HttpService:
         return f"http://{self._address.netloc}{path}" if self._proxy and self._address.scheme == "http" else path
 
     def _has_connection(self) -> bool:
-        """Whether a connection was kept, which the service has not closed as far as is known."""
         if self._connection is not None and _is_over(self._connection.sock):
             self.close()
         return self._connection is not None
@@ -177,7 +176,6 @@ class HttpService:
         return self._connection
 
     def _allow(self, connection: HTTPConnection, deadline: float) -> None:
-        """Gives the next step of an exchange the time that is left."""
         left_s = _left_s(deadline)
         if connection.sock is not None:
             connection.sock.settimeout(left_s)
@@ -220,7 +218,6 @@ def begin(name: str, resource: Resource) -> HttpService:
 
 
 def _left_s(deadline: float) -> float:
-    """The seconds until `deadline`; raises `TimeoutError` where there are none."""
     left_s = deadline - time.monotonic()
     if left_s <= 0:
         raise TimeoutError

@@ -130,7 +130,6 @@ def _line(program: Program, deadline: float) -> bytes:
 
 
 def _skip_to_ready(program: Program, resource: Resource, deadline: float) -> None:
-    """Skip the lines up to the first line that starts with `ready`, if that is set."""
     try:
         while resource.ready and not _line(program, deadline).startswith(resource.ready.encode()):
             pass
