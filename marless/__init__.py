@@ -98,7 +98,6 @@ def __getattr__(name: str) -> Any:
 
 
 def _settings(name: str) -> list[str]:
-    """The classes of settings, which are loaded if the name may be one of them."""
     return list(import_module("marless.settings").__dir__()) if name[:1].isupper() else []
 
 

@@ -73,7 +73,6 @@ def configuration(config: ConfigLike, settings: Mapping[str, Any], is_run: bool 
 
 
 def _document(config: ConfigLike, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """The tables of a file or a mapping with `settings` over them, and where they are from."""
     if isinstance(config, os.PathLike) or (
         isinstance(config, str) and (config.endswith(".toml") or Path(config).is_file())
     ):

@@ -93,7 +93,6 @@ def replaced(folder: RunFolder) -> Iterator[None]:
 
 
 def _delete(aside: Path) -> None:
-    """Deletes the old run; the new one counts even where that fails."""
     try:
         shutil.rmtree(aside)
     except OSError as error:

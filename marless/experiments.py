@@ -207,7 +207,6 @@ def _pairs(tasks: Sequence[Any], algorithms: Sequence[Any]) -> list[dict[str, An
 
 
 def _require_common_steps(file: Mapping[str, Any]) -> None:
-    """Raise `UserError` if the runs of a setting end before the first evaluation of another setting."""
     spans = list[tuple[str, int, int]]()
     for setting in file["setting"]:
         config = configuration(merge(file["base"], setting["values"]), {}, is_run=False)

@@ -129,8 +129,6 @@ class _Stream:
 
 
 class _PrintsOfOthers(io.TextIOBase):
-    """Stands in place of `sys.stdout` while a command runs."""
-
     def __init__(self, stream: TextIO | None) -> None:
         super().__init__()
         # By this name rich, too, finds the stream behind another.

@@ -214,7 +214,6 @@ def write_suite(
 
 
 def _roles(base: RunConfig) -> tuple[int, ...] | None:
-    """The hidden roles of the task's agents; None for a task without any."""
     try:
         return roles_of(base.task)
     except (ValueError, MissingExtra):
@@ -241,7 +240,6 @@ def _declaration(ablation: Ablation) -> Declaration:
 
 
 def _declare(ablation: Ablation) -> Declaration:
-    """Merges the folder's declaration with this one and writes it and the base configuration."""
     declaration_of_both = declaration.merge(ablation.folder, declaration.read(ablation.folder), _declaration(ablation))
     declaration.write(ablation.folder, declaration_of_both)
     RunFolder(ablation.folder).write(BASE, toml_dump.document(ablation.base).encode(), durable=True)

@@ -105,7 +105,6 @@ class AblationCampaign(CellCampaign):
                 results[cell.seed] = msgspec.structs.replace(results[cell.seed], plays=plays)
 
     def _rollouts(self, arm: Arm) -> int | None:
-        """The constant number of rollouts of an arm; once computed it stays, even when seeds are added."""
         sources = list(self.results[arm.rollouts_of].values())
         if arm.name not in self.declaration.rollouts and sources:
             rollouts = {**self.declaration.rollouts, arm.name: mean_rollouts(sources)}

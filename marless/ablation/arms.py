@@ -169,7 +169,6 @@ def _find(name: str) -> Arm | None:
 
 
 def _combination(name: str) -> Arm | None:
-    """The arm called ``sharing+scaling@placement``; None for a name of another form."""
     rules, at, placement = name.partition("@")
     sharing, plus, scaling = rules.partition("+")
     return combination(sharing, scaling, placement) if at and plus else None

@@ -95,7 +95,6 @@ def parse(document: Mapping[str, Any], path: Path) -> RulesFile:
 
 
 def _with_rules(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table with the key `rules`. Registered files call it `arms`."""
     return {"rules" if key == "arms" else key: value for key, value in table.items()}
 
 

@@ -165,7 +165,6 @@ def _deployment_inputs(request: DeployRequest) -> "Iterator[tuple[Cloud, dict[st
 def _check_concurrency(
     concurrency: int, resources: "Mapping[str, Resource]", before: "Deployment | None", free: int
 ) -> None:
-    """Raises `UserError` when Lambda would refuse to reserve so much, for workers and the slots of `resources`."""
     from marless.cloud.resource_options import require_room
 
     reserved_now = _WORKERS * (before.concurrency or 0) if before else 0

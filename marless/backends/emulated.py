@@ -115,7 +115,6 @@ BACKEND = EmulatedBackend()
 
 
 def _deployment_inputs(request: DeployRequest) -> "tuple[Cloud, dict[str, str]]":
-    """The account, started if necessary, and the stack's parameters; raises `UserError`."""
     if request.plugins:
         raise UserError("--plugin is for AWS; functions of the emulated account import what this program can")
     from marless.cloud.emulated_account import cloud_at, start

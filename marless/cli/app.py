@@ -269,7 +269,6 @@ def _of_aws(error: Exception) -> str:
 
 
 def _log(options: Namespace) -> str:
-    """Writes the traceback to a file; returns a text that says where it is."""
     folder = options.folder if options.folder and options.folder.is_dir() else None
     path = folder / "error.log" if folder else Path(tempfile.gettempdir())
     try:

@@ -54,7 +54,6 @@ def setting_candidates(prefix: str, typed: list[str]) -> dict[str, str]:
 
 
 def _values(key: str, algorithm: str) -> list[str]:
-    """Values that the key may have, all of them where they can be listed."""
     from marless.coordinator.config.checks import NETWORKS
     from marless.coordinator.config.config_keys import RULES
     from marless.coordinator.config.value_faults import choices, example_setting

@@ -80,7 +80,6 @@ def unknown_option(option: str, argv: Sequence[str], options: Collection[str], t
 
 
 def _setting_for(problem: str, word: str, value: str, argv: Sequence[str]) -> str:
-    """The key that has the option's name, or its meaning."""
     from marless.coordinator.config.config_keys import valid_keys
     from marless.coordinator.config.loading import algorithm_typed
     from marless.coordinator.config.unknown_keys import answer

@@ -141,7 +141,6 @@ def stacks(running: Account) -> list[str]:
 
 
 def _deploy(cloud: Cloud, tenant: str) -> None:
-    """Creates or updates the tenant's stack unless it has the present program."""
     deployment = describe(cloud, stack_name(tenant))
     code = provenance.code_sha256()
     if deployment is not None and deployment.code == code:
@@ -154,7 +153,6 @@ def _deploy(cloud: Cloud, tenant: str) -> None:
 
 
 def _wanted_concurrency() -> int | None:
-    """The account's concurrent executions that the user set, if any; raises `UserError`."""
     if not (text := os.environ.get(CONCURRENCY)):
         return None
     if not text.isdecimal() or int(text) < 1:
@@ -163,7 +161,6 @@ def _wanted_concurrency() -> int | None:
 
 
 def _require_concurrency(running: Account, concurrency: int) -> None:
-    """Raises `UserError` when the account was started with another concurrency."""
     with storage_errors("ask", "the emulated account for its quotas"):
         settings = cloud_at(running.whereabouts).client("lambda").get_account_settings()
     if (there := settings["AccountLimit"]["ConcurrentExecutions"]) != concurrency:
@@ -174,7 +171,6 @@ def _require_concurrency(running: Account, concurrency: int) -> None:
 
 
 def _governs(running: Account) -> bool:
-    """Whether the cloud drives a run or a study in the account."""
     cloud = cloud_at(running.whereabouts)
     deployments = [describe(cloud, stack) for stack in stacks(running)]
     settings = [Settings(each.bucket, each.table, each.tenant) for each in deployments if each]

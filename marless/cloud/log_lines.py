@@ -92,7 +92,6 @@ class Reader:
                 yield replace(one, request_id=invocation.id, correlation_id=invocation.correlation_id)
 
     def _invocation(self, event: Event, fields: dict[str, Any] | None) -> _Invocation | None:
-        """The invocation that an event belongs to, with what the event says of it."""
         environment = (event.function, event.stream)
         naming = _NAMING.match(event.text)
         id = naming["id"] if naming else str((fields or {}).get(_REQUEST_ID, ""))
@@ -110,7 +109,6 @@ class Reader:
 
 
 def _fields_of(text: str) -> dict[str, Any] | None:
-    """The fields of an event that our logger wrote; None for other events."""
     if not text.startswith("{"):
         return None
     try:

@@ -117,7 +117,6 @@ def _require_same_tasks(arms: Sequence[ComparedArm]) -> None:
 
 
 def _require_one_algorithm(arms: Sequence[ComparedArm]) -> None:
-    """Raise `UserError` if the runs form one arm, although each task has an algorithm of its own."""
     first, *others = [run for of_task in arms[0].runs.values() for run in of_task.values()]
     algorithm = keys_.text(first, keys_.ALGORITHM)
     other = next((run for run in others if keys_.text(run, keys_.ALGORITHM) != algorithm), None)

@@ -215,7 +215,6 @@ def _curve(arms: Sequence[ComparedArm], axis: Axis, first: float, last: float, n
 
 
 def _points(statistic: Statistic, positions: Sequence[Scores], *address: str) -> list[Estimate]:
-    """The estimates of an arm along a line, by the same resamples at every position."""
     bands = bootstrap.intervals(statistic, [(scores,) for scores in positions], address, repetitions=FEWER)
     return [
         Estimate(value=float(statistic(scores)), ci95=band, runs=len(scores))

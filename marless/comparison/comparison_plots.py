@@ -56,7 +56,6 @@ def _over(comparison: Comparison) -> str:
 
 
 def _aggregates(comparison: Comparison, path: Path) -> None:
-    """Every aggregate in axes of its own, a row for each arm, as rliable draws them."""
     rows = comparison.equal
     statistics = ["iqm", "mean", "median"] + ["optimality_gap"] * (rows[0].optimality_gap is not None)
     figure = sheet(2.2 + 2.6 * len(statistics), 1.9 + 0.4 * len(rows))

@@ -45,8 +45,6 @@ Columns = tuple[list[float], list[float]]
 
 @dataclass(frozen=True)
 class _Goal:
-    """The target return, and the seeds of failed runs by arm."""
-
     mean: float
     failed: Mapping[str, Sequence[int]]
 
@@ -334,6 +332,5 @@ def _dollars_to_target(pairs: Sequence[Pair], goal: _Goal) -> tuple[Columns, sig
 
 
 def _until(runs: Sequence[FinishedRun], goal: float) -> tuple[list[float], bool]:
-    """Dollars to the target of each run, or all that it spent, and whether some run misses it."""
     dollars = [dollars_until(run.curve, goal) for run in runs]
     return [run.dollars if until is None else until for run, until in zip(runs, dollars, strict=True)], None in dollars

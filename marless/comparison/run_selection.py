@@ -78,7 +78,6 @@ def collection_of(text: str) -> Path | None:
 
 
 def _folders(text: str) -> list[RunFolder]:
-    """The run called `text`, or those of the study or ablation called so."""
     roots = [Path(text), *(root / text for root in COLLECTIONS)]
     # A run of this name comes first, as in other commands.
     if not RUNS.holds(text) and (root := next((root for root in roots if (root / "runs").is_dir()), None)):
@@ -95,7 +94,6 @@ def _folders(text: str) -> list[RunFolder]:
 
 
 def _inside(root: Path) -> list[RunFolder]:
-    """Those of a study in the order of its settings, others by name."""
     if not (paths := runs_in(root / "runs")):
         raise UserError(f"{root / 'runs'} holds no runs")
     return [RunFolder(path) for path in ordered(root, paths)]

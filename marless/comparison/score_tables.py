@@ -89,7 +89,6 @@ def notes(comparison: Comparison) -> list[str]:
 
 
 def _origins(comparison: Comparison) -> list[str]:
-    """Return sentences about runs with different code or different study files."""
     sentences = []
     for name, runs in comparison.unlike_code.items():
         states = (f"{value[:12]} in {names[0]}{_and_more(names)}" for value, names in runs.items())
@@ -172,7 +171,6 @@ def comma_separated(comparison: Comparison) -> str:
 
 
 def _settings(comparison: Comparison) -> Section:
-    """In what arms differ that have names of their own."""
     keys = list(dict.fromkeys(key for values in comparison.settings.values() for key in values))
     rows = tuple((arm, *(values.get(key, NONE) for key in keys)) for arm, values in comparison.settings.items())
     return Section("Settings that differ", ("arm", *keys), rows)

@@ -47,7 +47,6 @@ def _parts(run: str) -> tuple[str, int]:
 
 
 def _names(study: Path) -> frozenset[str]:
-    """The settings that the study's file lists; none without a file that can be read."""
     try:
         file = read_json(study / FILE, StudyFile)
     except UnreadableFile:

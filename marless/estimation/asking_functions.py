@@ -141,7 +141,6 @@ class VirtualResources:
         self.at(self.now_ms + before_ms, step)
 
     def _ask(self, ask: RecordedAsk, answered: Callable[[CallUse], None]) -> None:
-        """Has all questions of `ask` answered, as many side by side as there are slots, then calls `answered`."""
         left, uses = deque(ask.work_ms), list[CallUse]()
 
         def one_more() -> None:

@@ -198,7 +198,6 @@ def _limit_rounds(plan: Plan, rounds: int) -> Plan:
 
 
 def _extrapolate(plan: Plan, short: State, long: State) -> Estimate:
-    """The run until its first limit, extrapolated linearly from two shorter ones."""
     stop, span = plan.config.stop, long.round - short.round
     dollars = [float(budget.dollars(plan, state.meter)) for state in (short, long)]
     lines = (
@@ -224,7 +223,6 @@ def _ending_dollars(bill: Bill, state: State) -> float:
 
 
 def _interpolate(low: Any, high: Any, share: float) -> Any:
-    """Return `low` plus `share` of the way to `high`, field by field and key by key."""
     if isinstance(low, int):
         return round(low + share * (high - low))
     if isinstance(high, dict):  # what one of the two lacks is zero there

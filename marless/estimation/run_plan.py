@@ -139,7 +139,6 @@ def choose(offers: list[PlacementOffer], deadline_s: float | None = None, dollar
 
 
 def _offers(config: RunConfig, target: Target, workers: int, progress: Progress) -> Iterator[PlacementOffer]:
-    """The placements of the planner's front, with bounds from simulations."""
     priced_config, present = cheapest_in_cloud(config), flatten(msgspec.to_builtins(config))
     planned = plan_placement(priced_config, workers, target, progress)
     recordings: dict[str, Recording] = {}

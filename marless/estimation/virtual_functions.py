@@ -145,7 +145,6 @@ class VirtualFunctions:
         heappush(self._held[invocation.attempt.function], end)
 
     def _service(self, attempt: WorkAttempt, start: float) -> Service | None:
-        """The service of an attempt that begins, None if the platform rejects it."""
         function, request, item = attempt.function, attempt.request, attempt.item
         faults, chance = self._faults, self._rng.random(4)
         if chance[0] < faults.throttled:

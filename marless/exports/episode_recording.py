@@ -85,8 +85,6 @@ def _play(
 
 
 class _Recorder:
-    """The steps of E environments until the first episode of each ends."""
-
     def __init__(self, team: TeamPolicy, spec: EnvSpec) -> None:
         self._spec, self._codecs = spec, [team.codec(agent) for agent in range(len(spec.agents))]
         self._steps: list[Arrays] = []

@@ -109,7 +109,6 @@ def export(
 
 
 def _require_networks(folder: RunFolder, to: str, role: str | None) -> None:
-    """Raises `UserError` for agents that speak, and for a role of others."""
     if folder.identity().inputs.language_model is not None:
         raise UserError(f"{folder.name}: agents that speak have adapters and no networks of {to}; the format is {PEFT}")
     if role is not None:
@@ -173,7 +172,6 @@ def stores_rounds(folder: RunFolder, rounds: tuple[int, int]) -> bool:
 
 
 def _stores_finished(folder: RunFolder, run: Stored, rounds: tuple[int, int]) -> bool:
-    """As `stores_rounds`, of a run that is open."""
     done, (first, last) = run.saved_state.round, rounds
     if not 1 <= first <= last <= done:
         raise UserError(
@@ -183,7 +181,6 @@ def _stores_finished(folder: RunFolder, run: Stored, rounds: tuple[int, int]) ->
 
 
 def _export_rounds(folder: RunFolder, format_: str, out: Path, rounds: tuple[int, int], again: PlayAgain) -> Exported:
-    """Writes what was sampled in these rounds, the first and the last; raises `UserError` where it cannot be had."""
     require_free(out)
     dataset_files.require_format(format_)
     _, team = load_team(folder)

@@ -144,7 +144,6 @@ def _factory(nodes: Nodes, layer: FactoryNetwork, value: str) -> str:
 
 
 def _choices(nodes: Nodes, policy: AgentPolicy, value: str) -> None:
-    """The legal choice of the highest output, for each choice."""
     actions = policy.actions
     assert isinstance(actions, ChoiceActions)
     outputs = nodes.add("Where", "mask", value, nodes.numbers(ILLEGAL))
@@ -173,7 +172,6 @@ def _choices(nodes: Nodes, policy: AgentPolicy, value: str) -> None:
 
 
 def _numbers(nodes: Nodes, policy: AgentPolicy, value: str) -> None:
-    """The means, squashed or clipped and rescaled to the bounds."""
     actions = policy.actions
     assert isinstance(actions, NumberActions)
     nodes.name_output(value, "outputs")

@@ -88,7 +88,6 @@ def replayed_rounds(folder: RunFolder, run: Stored, first: int, last: int, again
 
 
 def _play(run: Stored, connection: Connection, comparison: "_Comparison", last: int) -> State:
-    """The state after the round `last`, or where the run ended before."""
     for ref in run.plan.inputs.refs():
         connection.storage.put(ref.key, codec.fetch(run.storage, ref))
     for key in run.storage.list(keys.ANSWERS):
@@ -135,8 +134,6 @@ class _KeepsTrajectories:
 
 
 class _Comparison:
-    """A journal that compares every round with what the run recorded of it."""
-
     def __init__(
         self, folder: RunFolder, run: Stored, lines: dict[int, RoundLine], on_round: Callable[[int], None]
     ) -> None:
@@ -161,7 +158,6 @@ class _Comparison:
             raise self._fault(state.round, "its weights differ")
 
     def _fault(self, round_: int, what: str) -> UserError:
-        """The error for a round that is not the one that the run recorded, and why that may be."""
         config, identity = self._run.plan.config, self._run.identity
         reasons = [*changes_here(self._folder, identity, config), *(c.text for c in identity.changes)]
         reason = ", ".join(map(str, reasons)) or (

@@ -57,8 +57,6 @@ class _Factory(nn.Module):
 
 
 class _Policy(nn.Module):
-    """A dictionary of inputs ``[rows, width]`` to one of outputs."""
-
     def __init__(self, policy: AgentPolicy) -> None:
         super().__init__()
         self.layers = nn.ModuleList(

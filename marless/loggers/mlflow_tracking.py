@@ -81,7 +81,6 @@ class _TrackedRun:
         return str(experiment.experiment_id if experiment else self._client.create_experiment(name))
 
     def _find(self, experiment: str, run: LoggedRun) -> tuple[str, Any]:
-        """The id of the run, which is begun if it is not there, and what the store knows of it."""
         matches = self._client.search_runs([experiment], f"tags.`{_TAG}` = '{run.id}'", max_results=1)
         if matches:
             self._client.update_run(matches[0].info.run_id, status="RUNNING")

@@ -11,8 +11,6 @@ FILE = "progress.csv"
 
 
 class _ProgressFile:
-    """The file, begun afresh. Scalars that no earlier row had get a column of their own behind the others."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
         self._columns = ["env_steps"]

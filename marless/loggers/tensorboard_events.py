@@ -85,7 +85,6 @@ def _tag(name: str) -> str:
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as hyperparameters of TensorBoard, which are numbers, texts and truth values."""
     return {
         key: value if isinstance(value, bool | int | float | str) else str(value)
         for key, value in settings.items()

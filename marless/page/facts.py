@@ -91,7 +91,6 @@ def _bill(folder: RunFolder) -> StoredBill | None:
 
 
 def _agents(folder: RunFolder, line: RoundLine) -> tuple[str, ...]:
-    """The names of the agents from the run's policies; their numbers before it has written those."""
     from marless.reports.policy import agents_of
 
     if (folder.path / POLICIES).is_file():

@@ -63,7 +63,6 @@ def _rows(folder: RunFolder, facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 def _curve(facts: Facts) -> Html:
-    """Returns over environment steps as a picture; '' where there is none yet."""
     lines = return_lines(facts)
     if not any(len(each.x) for each in lines):
         return Html("")

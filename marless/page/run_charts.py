@@ -233,6 +233,5 @@ def _colour(position: int) -> int:
 
 
 def _series(facts: Facts, name: str, values: Sequence[float | None], colour: int = 0, faint: bool = False) -> ChartLine:
-    """Over steps, where a round has a value."""
     points = [(line.env_steps, value) for line, value in zip(facts.lines, values, strict=True) if value is not None]
     return ChartLine(name, [x for x, _ in points], [y for _, y in points], colour=colour, faint=faint)

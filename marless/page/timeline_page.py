@@ -85,7 +85,6 @@ class _Canvas:
 
 
 def _timeline(heading: str, records: Sequence[AttemptRecord], length: float) -> Html:
-    """The part of the page about one run. Its picture is `length` seconds wide."""
     laid_out, actions = bars(records), call_bars(records)
     canvas = _Canvas(min(record.asked_at for record in records), length)
     canvas.name("coordinator", -1)
@@ -99,7 +98,6 @@ def _timeline(heading: str, records: Sequence[AttemptRecord], length: float) -> 
 
 
 def _draw_functions(canvas: _Canvas, laid_out: Sequence[Bar]) -> None:
-    """A lane per function that ran. The time in which it waited for answers is paler."""
     lanes = canvas.group("functions", 1 + max(bar.lane for bar in laid_out), MOST_LANES)
     for bar in (bar for bar in laid_out if bar.lane < lanes):
         record, text = bar.record, _text(bar)

@@ -119,7 +119,6 @@ def _near(colour: Colour, others: list[Colour]) -> bool:
 
 
 def _add_captions(name: str, frame: ReplayFrame, episode: str) -> "Image":
-    """The picture, enlarged where captions would not fit, and two lines below it."""
     from PIL import Image, ImageDraw, ImageFont
 
     picture = Image.fromarray(frame.picture)
@@ -144,7 +143,6 @@ def _add_captions(name: str, frame: ReplayFrame, episode: str) -> "Image":
 
 
 def _add_sides(canvas: "ImageDraw", sides: Sequence[SideReturns], top: int, letters: int, width: int) -> None:
-    """Write the return of each side, behind a square in the colour of its agents."""
     at = float(_MARGIN)
     for side in sides:
         if side.colour is not None:

@@ -85,7 +85,6 @@ _DRAWN: dict[type, Any] = {Disc: _disc, Box: _box, Line: _line}
 
 
 def _label(canvas: "ImageDraw", text: str, x: float, y: float, size: float, ground: Colour) -> None:
-    """Write the text in black or white, whichever differs more from the ground."""
     if text:
         red, green, blue = ground
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5

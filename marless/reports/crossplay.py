@@ -136,7 +136,6 @@ def _side(spec: EnvSpec, name: str) -> Side:
 
 
 def _require(team: TeamPolicy | None, agents: tuple[int, ...]) -> None:
-    """Raises `ValueError` when a team has no policy for one of the agents."""
     if team is None or team.scripted:
         return
     if without := [team.agents[agent] for agent in agents if not team.plays(agent)]:
@@ -144,8 +143,6 @@ def _require(team: TeamPolicy | None, agents: tuple[int, ...]) -> None:
 
 
 class _Match:
-    """Environments in which one side plays against the rest; `rng` draws the actions of random agents."""
-
     def __init__(
         self,
         environment: VectorEnvironment,

@@ -144,7 +144,6 @@ def _path(name: str) -> str:
 
 
 def _metrics(returns: Sequence[float], env_metrics: Mapping[str, float]) -> _Entry:
-    """By name; a figure of the environment's that has a name of the layout's is left out."""
     # In lower case for the same reason as the names of tasks.
     custom = {name.lower(): [value] for name, value in env_metrics.items() if name.lower() not in (METRIC, STEPS)}
     return {METRIC: [float(value) for value in returns], **custom}

@@ -86,7 +86,6 @@ def _draw_returns(axes: "Axes", points: Sequence[CurvePoint]) -> None:
 
 
 def _draw_sides(axes: "Axes", points: Sequence[CurvePoint]) -> None:
-    """One colour per side; sampled returns are a line, evaluations are dots."""
     names = dict.fromkeys(name for point in points for name in (*point.sampled_sides, *point.evaluated_sides))
     for name, (light, dark) in zip(names, cycle(_SIDES), strict=False):
         training_points = [(point.steps, point.sampled_sides[name]) for point in points if name in point.sampled_sides]
@@ -118,7 +117,6 @@ def _label(axes: "Axes", points: Sequence[CurvePoint], title: str, name: str) ->
 
 
 def _draw_expense(axes: "Axes", points: Sequence[CurvePoint]) -> None:
-    """A second axis along the top: dollars and seconds spent by each number of steps."""
     ticks = [tick for tick in axes.get_xticks() if 0 <= tick <= points[-1].steps]
     ticks = ticks[:: -(-len(ticks) // _TOP_TICKS)]
     done = [0, *(point.steps for point in points)]

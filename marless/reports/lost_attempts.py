@@ -70,7 +70,6 @@ class RetryLines:
         return [f"{task} {verb} tried again: {problem}"]
 
     def _compare(self, plan: Plan, state: State) -> None:
-        """Adds the failures that are new in `state`, of tasks that have attempts left."""
         if self._phase != (state.phase, state.round):
             self._phase, self._failures = (state.phase, state.round), {}
         for work, slot in state.slots.items():

@@ -236,8 +236,6 @@ class TeamPolicy:
 
 
 class _Actor:
-    """One agent: its spaces, its network, its action head, its hidden state and its last action."""
-
     def __init__(self, codec: AgentCodec, kind: AgentClass, networks: ActingNetworks, task: EnvTask) -> None:
         self.codec, self._kind, self.networks = codec, kind, networks
         self._head, self._follows, self._order = networks.head(kind), task.last_action, order_of(task.order, kind)

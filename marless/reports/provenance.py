@@ -232,7 +232,6 @@ def machine() -> str:
 
 
 def _environment(task: EnvTask) -> str:
-    """The module of a task's environment, '' for an environment of ours."""
     kind, _, module = task.name.partition(":")
     if kind in _KINDS_OF_MODULES:
         return module
@@ -240,12 +239,10 @@ def _environment(task: EnvTask) -> str:
 
 
 def _algorithm(name: str) -> str:
-    """The module of an algorithm, '' for an algorithm of ours."""
     return "" if name in ALGORITHMS.built_in else _plug_in(ALGORITHMS.group, name)
 
 
 def _plug_in(group: str, name: str) -> str:
-    """The module of the plug-in's entry point, or of ``module:object``; '' when there is none."""
     return next((offer.module for offer in plug_ins(group).get(name, ())), name if is_reference(name) else "")
 
 

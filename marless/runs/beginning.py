@@ -115,7 +115,6 @@ def with_processors(folder: RunFolder, identity: Identity, config: RunConfig, ba
 def _record_changes(
     folder: RunFolder, identity: Identity, config: RunConfig, backend: Connection, changes: Sequence[CodeChange]
 ) -> Identity:
-    """Write the changes of code into the plan, with the number of rounds that finished before them."""
     state, done = load_state(backend.ledger), 0
     if state is not None:
         done = intact_state(plan_of(identity, config, backend), state, backend.storage, backend.ledger).round
@@ -140,10 +139,6 @@ def _record_limits(folder: RunFolder, identity: Identity, config: RunConfig) -> 
 def _outstanding(
     folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, backend: Connection
 ) -> Ending | None:
-    """The ending of a resume that has nothing to train; None when there are rounds to train.
-
-    Raises `UserError` for a run whose ledger was lost.
-    """
     if (state := load_state(backend.ledger)) is None:
         refuse_lost(folder, backend.storage.list("rounds/"))
     if state is None or state.status != "finished":

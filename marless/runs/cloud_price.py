@@ -60,7 +60,6 @@ def _in_cloud(plan: Plan) -> Plan:
 
 
 def _timings(records: Sequence[AttemptRecord]) -> Timings:
-    """The lines of the durations of tasks that answered, by kind."""
     answered = [record for record in records if record.outcome == "answered"]
     counts = Counter((record.round, record.kind) for record in answered)
     timings: Timings = {}

@@ -96,7 +96,6 @@ def evaluate(
 
 
 def _own_options(config: RunConfig, settings: Sequence[str]) -> Iterator[str]:
-    """The run's `evaluation.options` that `settings` leave as they are, as ``task.options.KEY=VALUE``."""
     chosen_keys = {text.partition("=")[0] for text in settings}
     for text in overrides({"task": {"options": redact_settings(config.evaluation.options)}}):
         if text.partition("=")[0] not in chosen_keys:

@@ -182,7 +182,6 @@ def keep_opponents(tensors: Mapping[str, NDArray[Any]], run: str, storage: Stora
 
 
 def _side(team: TeamPolicy, number: int) -> Side:
-    """The side of the opponents; raises `UserError` when there is no such side or it has no policies."""
     sides = sides_of(team.spec)
     if number >= len(sides):
         side_list = ", ".join(f"{side.number} ({side.name})" for side in sides)

@@ -124,7 +124,6 @@ class RunStore:
         return f"there is no latest run in {self.root} of this folder; {what_to_do}"
 
     def _newest(self) -> RunFolder | None:
-        """The run that was begun last. None if no run can be read."""
         begun_at: list[tuple[str, str, RunFolder]] = []
         for folder in self.folders():
             with suppress(UserError):

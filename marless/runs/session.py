@@ -215,7 +215,6 @@ class Session:
         return state.refused or (unpaid and any(kind in _CONFIG_FAULTS for kind in self._not_retryable()))
 
     def _code_to_fix(self) -> str:
-        """Return the hint to fix the environment that raised an error, with the place of its traceback; '' without."""
         failed_tasks = (work for work, slot in self.state.slots.items() if slot.problem)
         kinds = (self._invoker.kinds.get(keys.task_id(self._plan.run, self.state.round, work)) for work in failed_tasks)
         return (
@@ -233,7 +232,6 @@ class Session:
         ]
 
     def _measure(self) -> Measured:
-        """Measurements over all commands of the run, as far as earlier ones wrote theirs."""
         earlier, since = self._earlier, self._invoker.sampling_since
         start_up = None if since is None else round(since - self._started, 3)
         peaks = [summary.peaks(earlier), self._invoker.peak_mb]

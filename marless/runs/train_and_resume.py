@@ -164,7 +164,6 @@ def _drive(
 def _locate(
     folder: RunFolder, config: RunConfig, location: RunLocation, backend: RemoteBackend
 ) -> tuple[RunConfig, LocatedDeployment]:
-    """Where the run will live, and its configuration with the sizes that functions have there; raises `UserError`."""
     from marless.cloud.deployments import fit
 
     name = folder.path.name
@@ -229,7 +228,6 @@ def is_limit(key: str) -> bool:
 
 
 def _refuse_longer(functions: Functions, deployment_ref: DeploymentRef) -> None:
-    """`UserError` for a time-out that the deployed function does not have."""
     for name, most in deployment_ref.timeout_s.items():
         if name in NAMES and getattr(functions, name).timeout_s > most:
             raise UserError(f"functions.{name}.timeout_s: the run's deployed {name} has {most} s; ask for no more")

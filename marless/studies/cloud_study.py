@@ -213,7 +213,6 @@ def mark(study: Study, place: StudyPlace, state: StudyState) -> None:
 
 
 def _look(folder: RunFolder, place: StudyPlace) -> None:
-    """Fetches the lines of a run, and its results if nothing drives it."""
     identity, signals = folder.identity(), Signals()
     signals.stop()  # the watch ends after one look
     with closing(

@@ -32,8 +32,6 @@ _EXPECTED = (UserError, ConfigError, StorageFault, Unresumable, CorruptObject, N
 
 
 class _Progress(View):
-    """The view of a run in a study: keeps what the study shows of it."""
-
     def __init__(self, run: StudyRun) -> None:
         self._run = run
 

@@ -122,7 +122,6 @@ class SideBySide:
         self._decide()
 
     def _close(self, ended_runs: Iterable[PooledRun], patience_s: float = 0.0) -> None:
-        """Closes runs that have ended, and waits for their loggers, for `patience_s` in all."""
         until = time.monotonic() + patience_s
         for work in list(ended_runs):
             work.close(max(0.0, until - time.monotonic()))

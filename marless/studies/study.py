@@ -34,8 +34,6 @@ MOST_RUNS = 10_000
 
 @dataclass
 class _Candidate:
-    """A setting at work: its runs and the number of rungs that it has passed."""
-
     runs: list[StudyRun]
     passed: int = 0
     reported: bool = False
@@ -176,7 +174,6 @@ class Study(Campaign):
         return runs
 
     def _scores_before(self, rung: int) -> dict[str, dict[int, float]]:
-        """The scores of the settings that were compared at a rung before, by setting and seed."""
         halvings = [one for one in self.decided if isinstance(one, Halved) and one.rung == rung]
         return {name: scores for halving in halvings for name, scores in halving.scores.items()}
 

@@ -109,7 +109,6 @@ def named_study(name: str, out: Path | None) -> tuple[Path, StudyFile]:
 
 
 def _use_source(folder: Path, file: StudyFile) -> None:
-    """Let this process import the source of a notebook that the study trains, from its runs. Raises `UserError`."""
     for run in filter(is_sealed, (folder / "runs").glob("*")):
         captured_source.use(run)
     if missing := [name for name in captured_source.modules_of(to_builtins(file)) if find_module(name) is None]:
@@ -158,7 +157,6 @@ def _capacity(study: Study) -> Capacity:
 
 
 def _pool(study: Study) -> TaskPool:
-    """Processes of this machine, which share what computes the runs' networks: it is imported before they fork."""
     size, capacity = study.file.pool, _capacity(study)
     # Processes of resources are workers, too: each gets its part of the memory.
     resources = {(name, resource) for run in study.runs for name, resource in run.config.resources.items()}
@@ -170,8 +168,6 @@ def _pool(study: Study) -> TaskPool:
 
 
 def _dial_in_pool(study: Study, listener: WorkerListener) -> TaskPool:
-    """Processes of other machines, which have their own cores and memory; raises `UserError` where the study is for
-    this one."""
     for run in study.runs:
         refuse_gpu_elsewhere(run.config.algorithm.device)
     return listener.pool(FUNCTION_MODULES, study.folder / "workers", study.file.pool.workers or inf)

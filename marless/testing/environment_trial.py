@@ -119,7 +119,6 @@ def hold(environment: VectorEnvironment, make: Callable[[], VectorEnvironment] |
 
 
 def _watched(environment: _Clocked, trial: Trial) -> Iterator[Fingerprint]:
-    """Play for as long as a trial lasts, enter the results into `trial`, and yield the fingerprints."""
     watcher, start = _Watcher(environment.spec, trial, environment.num_envs), time.monotonic()
     for output in checked_steps(environment, _SEED):
         watcher.look(output)
@@ -137,7 +136,6 @@ def _fingerprints(environment: VectorEnvironment, steps: int, seed: int = _SEED)
 
 
 def _fingerprint(output: Observation | Step, spec: EnvSpec) -> Fingerprint:
-    """Return the hashes of an observation or a step, by names for a sentence."""
     observation = output.observation if isinstance(output, Step) else output
     hashes = {}
     for c, kind in enumerate(spec.classes):
@@ -231,7 +229,6 @@ class _Watcher:
         ]
 
     def _outside(self, kind: AgentClass, codec: ObservationCodec, values: FloatArray, alive: BoolArray) -> str:
-        """Return a sentence about the first number outside its space, or ''."""
         nearest = np.zeros(codec.size, np.float32)
         for copy, place in np.argwhere(alive):
             numbers = values[copy, place, : codec.size]
@@ -254,6 +251,5 @@ def _is_image(kind: AgentClass) -> bool:
 
 
 def _type_of(kind: AgentClass) -> str:
-    """Return the type of the numbers in brackets, or '' for an observation with parts."""
     space = kind.spaces and kind.spaces.observation
     return f" (of type {space.dtype})" if isinstance(space, BoxSpace) else ""

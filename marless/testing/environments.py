@@ -77,7 +77,6 @@ def check(
 
 
 def _check_resuming(make: Make) -> None:
-    """Checks that another environment goes on as the one that was saved in the middle of an episode."""
     one, other = make(_NUM_ENVS), make(_NUM_ENVS)
     if isinstance(one, Resumable) and isinstance(other, Resumable):
         _play(one, 1 + one.spec.horizon // 2, _SEED)
@@ -115,7 +114,6 @@ def _check_num_envs(make: Make, num_envs: int, episodes: int, random_starts: boo
 
 
 def _check_independence(make: Make) -> None:
-    """Checks that different actions in environment 0 leave the other environments unchanged until one ends."""
     for seed in range(_PAIRS):
         plain, other = (_play_others(make(_NUM_ENVS), seed, first) for first in (_SEED, _SEED + 1))
         _require(all(one == two for one, two in zip(plain, other, strict=False)), _COUPLED)
@@ -164,7 +162,6 @@ class _Witness:
 
 
 def _play(environment: VectorEnvironment, steps: int, seed: int) -> list[bytes]:
-    """Plays `steps` checked steps of random legal actions; returns the bytes of the reset and of every step."""
     bodies: list[tuple[Array, bytes]] = []
     outputs = []
     for output in islice(checked_steps(environment, seed), steps + 1):
@@ -203,7 +200,6 @@ def _actions_rng(seed: int) -> np.random.Generator:
 
 
 def _choose(observation: Observation, spec: EnvSpec, choices: np.random.Generator) -> tuple[ActionArray, ...]:
-    """An action for every agent: a uniformly drawn legal one, or continuous ones, some of them at a bound."""
     actions = []
     for c, kind in enumerate(spec.classes):
         likes = choices.random((len(observation.alive), len(kind.agents), kind.actions))
@@ -229,7 +225,6 @@ def _parts(array: NDArray[Any], kind: AgentClass) -> list[NDArray[Any]]:
 
 
 def _check_observation(observation: Observation, spec: EnvSpec, rows: BoolArray) -> None:
-    """Checks shapes and types of all arrays, and the values in `rows` ``[E]``."""
     _check_array("alive", observation.alive, (len(spec.agents),), np.bool_, rows)
     _require(len(observation.values) == len(spec.classes), _WRONG_PARTS)
     for kind, values in zip(spec.classes, observation.values, strict=True):
@@ -264,7 +259,6 @@ def _choosing(observation: Observation, spec: EnvSpec) -> BoolArray:
 
 
 def _check_array(what: str, array: object, width: tuple[int, ...], dtype: type[np.generic], rows: BoolArray) -> None:
-    """Checks that `array` is ``[E, *width]`` of `dtype` and finite in `rows`."""
     expected_form = f"an array {(len(rows), *width)} of {np.dtype(dtype)}"
     got = f"an array {array.shape} of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
     if not isinstance(array, np.ndarray) or got != expected_form:
@@ -294,7 +288,6 @@ def _check_step(step: Step, witness: _Witness) -> None:
 
 
 def _check_end(step: Step, after: BoolArray, spec: EnvSpec) -> None:
-    """Checks the last observation and metrics of ended episodes; `after` ``[E, N]`` are the agents still alive."""
     _require((step.final is not None) == bool(step.ended.any()), _FINAL)
     if step.final is not None:
         _check_observation(step.final, spec, step.ended)

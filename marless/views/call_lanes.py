@@ -70,7 +70,6 @@ def _overlap(bars: Sequence[CallBar]) -> bool:
 
 
 def _spread(bars: Sequence[CallBar]) -> list[CallBar]:
-    """The bars, each on the first lane that is free when it begins."""
     free: list[float] = []
     spread = []
     for bar in bars:

@@ -80,7 +80,6 @@ def _costs(plan: Plan, summary: Summary) -> Iterator[tuple[str, str]]:
 
 
 def _placed_text(plan: Plan) -> str:
-    """The slots of this machine that learners were placed on, where their number changes the bill."""
     slots = plan.platform.concurrency
     by_slots = PLACEMENTS[plan.config.placement.rule].packs_groups(slots, plan.platform)
     return learners_for(slots) if by_slots else ""

@@ -92,7 +92,6 @@ class LiveTable(CampaignView):
 
 
 def _rounds_text(campaign: Campaign) -> str:
-    """How many rounds the runs have trained, of how many where rounds limit them, and what that cost."""
     limits = [run.config.stop.rounds for run in campaign.runs]
     most = f" of {sum(filter(None, limits)):,}" if all(limits) else ""
     dollars = sum(run.dollars for run in campaign.runs)

@@ -154,7 +154,6 @@ def _names_cloud(options: Namespace) -> bool:
 
 
 def _in_cloud(options: Namespace, folder: Path, file: StudyFile | None) -> int:
-    """Begins the study in the cloud, or shows how far it is and fetches the results of runs that are over."""
     place = cloud_study.place_of(folder)
     if place is None and (folder / FILE).is_file():
         raise UserError(f"{folder} holds a study on this machine; give another folder with --out")

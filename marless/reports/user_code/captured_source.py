@@ -135,7 +135,6 @@ class _Source:
         return f"{name} = {self._expression(value, name, user)}"
 
     def _source_of(self, name: str, value: type | FunctionType, user: str) -> str:
-        """Return the source of a class or function, after the names that it uses."""
         if (text := _definition(value)) is None:
             raise _without_source(name, value, user)
         namespace = _namespace(value)
@@ -162,7 +161,6 @@ class _Source:
 
 
 def _call_of(value: Any) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
-    """Return a function and the arguments with which it makes the object, None for an unknown class."""
     if isinstance(value, MethodType):
         return getattr, (value.__self__, value.__name__), {}
     if dataclasses.is_dataclass(value):
@@ -196,7 +194,6 @@ def _functions(value: Any) -> list[FunctionType]:
 
 
 def _namespace(value: Any) -> dict[str, Any]:
-    """The global names that a definition can use, and the local names around it."""
     names = dict(vars(sys.modules[value.__module__]))
     for function in _functions(value):
         names.update(function.__globals__)
@@ -205,7 +202,6 @@ def _namespace(value: Any) -> dict[str, Any]:
 
 
 def _definition(value: Any) -> str | None:
-    """Return the source of a class or function, None if it is unknown."""
     codes = [function.__code__ for function in _functions(value)]
     for file in _files(value, codes):
         text = "".join(linecache.getlines(file))

@@ -36,7 +36,6 @@ def named_files(modules: Iterable[str], commands: Iterable[str]) -> dict[str, st
 
 
 def _of_command(command: str) -> Iterator[tuple[str, str]]:
-    """The program, the files that the command names, and the modules that they import from their folder."""
     for place, word in enumerate(shlex.split(command)):
         path = os.path.abspath((shutil.which(word) if place == 0 else None) or word)
         if os.path.isfile(path):

@@ -77,7 +77,6 @@ def _document(folder: Path) -> _Document:
 
 
 def _read_arrays(folder: Path, spec: EnvSpec) -> Arrays:
-    """The arrays of the dataset, as the spaces and the protocol of environments have them; raises `UserError`."""
     try:
         with opened_numbers(folder / EPISODES) as numbers:
             return read_episodes(numbers, spec)
@@ -165,7 +164,6 @@ def _as(dtype: Any) -> Callable[[NDArray[Any]], NDArray[Any]]:
 
 
 def _returns(rewards: NDArray[Any], starts: NDArray[Any]) -> NDArray[Any]:
-    """The undiscounted return at the last step of each episode, 0 elsewhere."""
     returns = np.zeros(len(rewards))
     returns[starts[1:] - 1] = np.add.reduceat(rewards.astype(np.float64), starts[:-1])
     return returns

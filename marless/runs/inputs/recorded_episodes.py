@@ -138,7 +138,6 @@ def _actions(numbers: ArrayNumbers, name: str, kind: AgentClass, gone: NDArray[n
 
 
 def _require_legal(arrays: Arrays, name: str, kind: AgentClass) -> None:
-    """Raises `ArrayFault` where an agent that is alive took an action that its mask forbids."""
     mask, alive = arrays[f"{name}/masks"], arrays[f"{name}/alive"]
     actions = arrays[f"{name}/actions"]
     choices = action_codec(kind).encode(actions, actions.shape[:1], f"{name}/actions").reshape(len(mask), -1)

@@ -84,7 +84,6 @@ def _require_resource(name: str, resource: Resource) -> None:
 
 
 def _require_service(name: str, resource: Resource) -> None:
-    """Look at the token and the proxy of a service, which is not asked."""
     from marless.functions.resources.serving.kinds.http import begin
     from marless.functions.resources.serving.kinds.kind import NoAnswer
 

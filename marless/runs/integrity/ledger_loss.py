@@ -66,7 +66,6 @@ def behind(folder: RunFolder, state: State) -> str:
 
 
 def _last_round(folder: RunFolder) -> int:
-    """The round of the last complete line of metrics; 0 without one."""
     try:
         text = read_end(folder.path / METRICS, _TAIL_BYTES)
     except UnreadableFile:

@@ -105,7 +105,6 @@ def _extract(archive: tarfile.TarFile, path: Path, store: RunStore) -> RunFolder
 
 
 def _write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    """Writes a file of an archive below the folder, without the owner, permissions and times that it has there."""
     if (content := archive.extractfile(member)) is None:
         return  # a folder, which its files make
     if member.size > (free := shutil.disk_usage(folder).free):
@@ -185,7 +184,6 @@ def _folder(member: tarfile.TarInfo) -> str:
 
 
 def _fault(member: tarfile.TarInfo, name: str) -> str:
-    """The reason against a member that should be below the folder of this name. '' if there is none."""
     parts = PurePosixPath(member.name).parts
     if len(member.name) > _LONGEST_PATH or any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
         return "it holds a name that is too long for a file"

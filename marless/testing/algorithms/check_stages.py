@@ -107,7 +107,6 @@ def _check_kind(result: object) -> None:
 
 
 def _check_result(now: _Round, stage: StageSpec, group: int, result: StageResult) -> None:
-    """Checks the names of the tensors, and that every part it writes is complete and has its old shapes and types."""
     groups = sorted(set(now.context.team.groups)) if stage.couples and stage.scope == "team" else [group]
     for name in result.tensors:
         part = part_of(name)

@@ -104,7 +104,6 @@ def _make_config(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> Algor
 
 
 def _check_config(spec: AlgorithmSpec, config: AlgorithmConfig, task: EnvSpec) -> None:
-    """Checks its descriptions, a round trip through a message, and the values that the coordinator reads."""
     for name in spec.config.__struct_fields__:
         require(name in descriptions(spec.config), f"the configuration's {name} has no description")
     with expect("the configuration", BadRequest):

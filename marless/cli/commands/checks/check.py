@@ -119,7 +119,6 @@ class _Length(NamedTuple):
 
 
 def _missing_length(task: EnvTask) -> _Length | None:
-    """Return the longest episode of random play, or None if the environment states its length."""
     try:
         make(task, 1).close()
         return None
@@ -159,7 +158,6 @@ def _subject(config: RunConfig, source: str | None) -> _Subject:
 
 
 def _tried(subject: _Subject, config: RunConfig) -> Trial:
-    """Try the environment. A description that contradicts itself is the fault of the trial."""
     try:
         require_fitting(subject.spec, config.task.last_action)
         return hold(make(subject.task, subject.copies), lambda: make(subject.task, subject.copies))
@@ -181,14 +179,12 @@ def _rows(config: RunConfig, subject: _Subject, trial: Trial) -> Iterator[tuple[
 
 
 def _playing(config: RunConfig, rollout_s: float) -> str:
-    """Return the time that the rollouts of a run take one after the other, or '' for an unknown or short time."""
     total_s = rollout_s * config.actors.rollouts * (config.stop.rounds or 0)
     runs = f"{config.actors.rollouts * (config.stop.rounds or 0):,}"
     return f", and the {runs} rollouts of a run {seconds(total_s)} one after the other" if total_s > 60 else ""
 
 
 def _show(title: str, rows: Iterable[tuple[str, str]]) -> None:
-    """Print the rows under a title, with long texts on several lines."""
     say(title, "")
     for name, text in rows:
         lines = textwrap.wrap(text, _WIDTH - _NAME_WIDTH, break_long_words=False, break_on_hyphens=False)
@@ -196,7 +192,6 @@ def _show(title: str, rows: Iterable[tuple[str, str]]) -> None:
 
 
 def _algorithms(file: Path | None, settings: list[str], spec: EnvSpec) -> str:
-    """Return the algorithms that can learn the task with the other settings as they are."""
     fitting = []
     for name in registry.names():
         with suppress(ConfigError):
@@ -206,7 +201,6 @@ def _algorithms(file: Path | None, settings: list[str], spec: EnvSpec) -> str:
 
 
 def _refusal(config: RunConfig, spec: EnvSpec) -> str:
-    """Return the reason why a run would end before its first round, or ''."""
     if problem := incompatibility(config, spec):
         return problem
     team, part_bytes = initial_team(config, spec, None), registry.algorithm(config.algorithm.name).part_bytes
@@ -282,7 +276,6 @@ def _discount(config: RunConfig, horizon: int) -> Iterator[str]:
 
 
 def _slowness(config: RunConfig, subject: _Subject, trial: Trial) -> Iterator[str]:
-    """Yield a warning if a rollout takes longer than the time-out of an actor."""
     copies, limit = config.actors.num_envs, config.functions.actor.timeout_s
     if (needed := _rollout_seconds(config, subject, trial)) > limit:
         yield (

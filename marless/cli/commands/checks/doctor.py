@@ -86,7 +86,6 @@ def _backends() -> dict[str, Readiness]:
 
 
 def _commands(missing: Sequence[str]) -> Iterator[str]:
-    """How to install what is missing: one line for all extras that need their name alone, and one for each other."""
     if like_others := [name for name in missing if not extras.takes_more(name)]:
         yield f"to add one, such as {like_others[0]}: {extras.install(like_others[0])}"
     yield from (f"to add {name}: {extras.install(name)}" for name in missing if extras.takes_more(name))

@@ -97,7 +97,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def _foreign_code(parser: ArgumentParser) -> None:
-    """Arguments for code that is not ours: packages of the functions, and resources with functions of their own."""
     parser.add_argument(
         "--plugin",
         action="append",
@@ -182,7 +181,6 @@ def run(options: Namespace) -> int:
 
 
 def _parameters(options: Namespace) -> dict[str, str]:
-    """The template's parameters that the user set, and the hash of this program."""
     if bool(options.subnets) != bool(options.security_groups):
         raise UserError("--subnets and --security-groups go together: Lambda needs both or neither")
     if options.print_template and (options.tag or options.service_role):

@@ -84,7 +84,6 @@ def run(options: Namespace) -> int:
 
 
 def _source(options: Namespace) -> "tuple[Cloud, str, str | None]":
-    """The account, the stack, and the run whose lines are wanted, None for all runs; raises `UserError`."""
     from marless.infra.deployment import stack_name
 
     every = options.run is None and options.function is not None

@@ -38,7 +38,6 @@ def run(options: Namespace) -> int:
 
 
 def _remove(cloud: "Cloud", options: Namespace, where: str) -> int:
-    """Deletes the tenant's deployment; raises `UserError` when there is none, and `StorageFault`."""
     from marless.infra.deployment import DeploymentFault, describe, stack_name, teardown
 
     if (deployment := describe(cloud, stack_name(options.tenant))) is not None:
@@ -65,7 +64,6 @@ def _remove(cloud: "Cloud", options: Namespace, where: str) -> int:
 
 
 def _warn(deployment: "Deployment", cloud: "Cloud", where: str, force: bool) -> None:
-    """Prints what will be deleted; raises `UserError` while runs are in progress, unless `force`."""
     from marless.infra.aws.detached_ports import Deployed
     from marless.infra.aws.function_settings import Settings
     from marless.infra.aws.s3 import tenant_runs

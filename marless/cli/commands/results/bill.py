@@ -40,7 +40,6 @@ def print_bill(folder: RunFolder, as_json: bool) -> int:
 
 
 def _rows(bill: Bill) -> list[tuple[str, ...]]:
-    """The lines that are not zero, the largest first, and the total."""
     lines = sorted((line for line in bill.lines if line.dollars), key=lambda line: -line.dollars)
     rows = [
         (line.name, _quantity(line), money(float(line.dollars)), f"{100 * float(line.dollars / bill.total):.1f} %")

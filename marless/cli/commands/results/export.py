@@ -69,7 +69,6 @@ def run(options: Namespace) -> int:
 
 
 def _rounds(text: str) -> tuple[int, int]:
-    """The first and the last round of ``A-B``, or of one round ``A``."""
     first, _, last = text.partition("-")
     last = last or first
     if not (first.isdecimal() and last.isdecimal()) or int(first) > int(last):

@@ -48,7 +48,6 @@ def run(options: Namespace) -> int:
 
 
 def _agents(folder: RunFolder) -> tuple[str, ...]:
-    """The names of the agents, from the run's policies, or from its ledger before it has written those."""
     from marless.reports.policy import load_policy
 
     if (folder.path / POLICIES).is_file():

@@ -60,7 +60,6 @@ def run(options: Namespace) -> int:
 
 
 def _follow(folder: RunFolder, options: Namespace) -> int:
-    """Show the run like `marless train`. Ctrl-C does not stop it."""
     from marless.cloud.watching import Watch
     from marless.views import choose_view
 
@@ -106,7 +105,6 @@ def _rows(folder: RunFolder, stored_run: Stored) -> list[tuple[str, str]]:
 
 
 def _fields(folder: RunFolder, stored_run: Stored) -> dict[str, Any]:
-    """The JSON fields; values that do not exist yet are null."""
     state, best = stored_run.state, stored_run.state.best
     return {
         "run": stored_run.plan.run,
@@ -173,7 +171,6 @@ def _workers(folder: RunFolder, status: str) -> list[tuple[str, str]]:
 
 
 def _problems(state: State) -> list[str]:
-    """Work items of the current round that needed, or need, another attempt."""
     return [
         f"{work}: attempt {slot.attempt + 1}" + (f", before it: {slot.problem}" if slot.problem else ", failed before")
         for work, slot in sorted(state.slots.items())

@@ -32,7 +32,6 @@ def draw(options: Namespace) -> int:
 
 
 def _last_rounds(folder: RunFolder, count: int) -> tuple[str, list[AttemptRecord]]:
-    """What the last rounds of a run are, numbered from 1 as in its metrics, and their attempts."""
     if not (records := read(folder.path / ATTEMPTS)):
         raise UserError(f"{folder.name} has no {ATTEMPTS}: only attempts of runs that a process drives are recorded")
     # Not the evaluations that end a run, which are longer than many rounds.

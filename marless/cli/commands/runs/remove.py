@@ -59,8 +59,6 @@ def run(options: Namespace) -> int:
 
 
 def _folder(text: str) -> RunFolder | None:
-    """The folder of the run, study or ablation; None where only remnants of it are left. Raises `UserError` for a
-    link."""
     path = collection_of(text)
     try:
         folder = RunFolder(path) if path else RUNS.find(text)
@@ -74,7 +72,6 @@ def _folder(text: str) -> RunFolder | None:
 
 
 def _remnants_of(text: str) -> list[Path]:
-    """What is left of something that was called so, in a folder where nothing else is looked for."""
     path = Path(text)
     return leftovers(path.parent, path.name) if path.name and path.parent not in PLACES else []
 

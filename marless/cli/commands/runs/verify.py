@@ -118,7 +118,6 @@ def _show(options: Namespace, folder: RunFolder, result: Verified) -> None:
 
 
 def _behind(folder: RunFolder, state: State) -> str:
-    """Which file is out of date, after a kill between a commit and the files written after it; '' when none is."""
     if (run_summary := summary.earlier(folder)) is None:
         return "summary.json is missing or cannot be read"
     if run_summary.rounds == state.round:
@@ -135,7 +134,6 @@ def _object(stored_run: Stored, ref: Ref) -> str:
 
 
 def _answers(stored_run: Stored) -> tuple[int, list[str]]:
-    """How many answers of resources the run has kept, and which of them cannot be read."""
     if not any(resource.keep for resource in stored_run.plan.config.resources.values()):
         return 0, []
     problems, stored_keys = [], stored_run.storage.list(keys.ANSWERS)
@@ -162,7 +160,6 @@ def _summary(folder: RunFolder, stored_run: Stored, weights: str) -> list[str]:
 
 
 def _policies(folder: RunFolder, stored_run: Stored) -> list[str]:
-    """Problems of the policy files, once the run has ended and they were written."""
     run_summary, state = summary.earlier(folder), stored_run.saved_state
     if run_summary is None or run_summary.weights_sha256 is None or run_summary.rounds != state.round:
         return []
