@@ -30,14 +30,12 @@ OPTIONS = (
 
 @pytest.fixture
 def calls(tmp_path, shell):
-    """What the judge was asked so far."""
     path = tmp_path / "calls"
     shell.export(CALLS=str(path))
     return lambda: path.read_text().splitlines() if path.exists() else []
 
 
 def answers(folder):
-    """How many answers are kept."""
     return len(FileStorage(folder / "objects").list("answers/"))
 
 

@@ -40,7 +40,6 @@ class Typed:
         self._variables = {**os.environ, "PYTHONPATH": os.pathsep.join(FOLDERS), "CALLS": str(self._calls)}
 
     def command(self):
-        """Trains, or resumes what was killed."""
         if (self.path / "plan.json").exists():
             return ["marless", "resume", self._name]
         return ["marless", "train", str(EXAMPLE), *self._settings, "--run", self._name]
@@ -57,12 +56,10 @@ class Typed:
         return self._calls.read_text().split() if self._calls.exists() else []
 
     def rounds(self):
-        """How many rounds are recorded."""
         metrics = self.path / "metrics.jsonl"
         return metrics.read_bytes().count(b"\n") if metrics.exists() else 0
 
     def answers(self):
-        """How many answers are kept."""
         return len(FileStorage(self.path / "objects").list("answers/"))
 
     def actions(self):
@@ -75,7 +72,6 @@ class Typed:
         return [hashlib.sha256((self.path / name).read_bytes()).hexdigest() for name in files]
 
     def finish(self):
-        """Goes on to its end."""
         assert self.start().wait() == 0, (self._folder / f"{self._name}.log").read_text()[-2000:]
 
 

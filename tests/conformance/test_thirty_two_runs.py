@@ -41,12 +41,10 @@ def weights_alone(folder, base):
 
 
 def good(folder):
-    """The weights of the runs that are not bad neighbours."""
     return {run: sha256 for run, sha256 in hashes(folder).items() if not run.startswith("bad")}
 
 
 def ended(process, limit_s=400):
-    """The exit code."""
     output, _ = process.communicate(timeout=limit_s)
     assert process.returncode in (0, 1), output
     return process.returncode

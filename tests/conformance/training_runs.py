@@ -11,7 +11,6 @@ MARLESS = Path(sys.executable).parent / "marless"
 
 
 def train(folder: Path, *settings: str, workers: int | None = None) -> dict:
-    """The summary of a run in `folder`; raises with its output if it fails."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [str(MARLESS), "train", *settings, "--run", "run", "--json"]
     command += [] if workers is None else ["--workers", str(workers)]

@@ -7,7 +7,6 @@ from attempts import attempt_of
 
 
 def task(deed, argument=None, timeout_s=30.0):
-    """A request for an action."""
     return json.dumps({"deed": deed, "argument": argument, "timeout_s": timeout_s}).encode()
 
 
@@ -28,12 +27,10 @@ def collect(invoker, count, limit_s=60.0):
 
 
 def ask(invoker, deed, argument=None, function="actor", timeout_s=30.0):
-    """The report on one task."""
     begin(invoker, "task", deed, argument, timeout_s, function)
     return collect(invoker, 1)["task"]
 
 
 def said(report):
-    """What the function returned."""
     assert report.outcome == "answered", report.detail
     return json.loads(report.body)

@@ -35,7 +35,6 @@ class AttemptTimedOut(Exception):
 
 
 def handle(body: bytes, blobs: Blobs) -> bytes:
-    """The function as a local process runs it."""
     task = json.loads(body)
     if "stream" in task:  # of a real evaluation, which may name what it reads
         task = json.loads(task["stream"])
@@ -204,7 +203,6 @@ def _import(argument, blobs):
 
 
 def _store(argument, blobs):
-    """Whether the object of this key was there already."""
     try:
         blobs.put(argument, b"new")
     except KeyTaken:

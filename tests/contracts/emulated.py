@@ -59,7 +59,6 @@ def emulated(folder: Path) -> Iterator[Emulated]:
 
 
 def _deploy(cloud: Cloud, template: dict[str, Any]) -> dict[str, str]:
-    """The outputs of a new stack."""
     client, name = cloud.client("cloudformation"), f"contracts-{uuid.uuid4().hex[:12]}"
     client.create_stack(
         StackName=name, TemplateBody=json.dumps(template), Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]

@@ -70,12 +70,10 @@ def said(report):
 
 
 def told(step):
-    """Answers and errors of one step."""
     return [(answer, error) for answer, error, *_ in step["told"]]
 
 
 def asked(lane, *each, timeout_s=20.0):
-    """What one task was told in each of its steps."""
     begin(lane, "task", *each, timeout_s=timeout_s)
     return said(collect(lane, 1)["task"])
 
@@ -90,7 +88,6 @@ def begun(count, wait, what="begin"):
 
 
 def events(what="begin"):
-    """The questions of the actions that have begun, or ended."""
     return [note.question for note in calls() if note.what == what]
 
 

@@ -152,8 +152,6 @@ def test_a_killed_writer_leaves_whole_objects_only(storage, blobs, python):
 
 
 class TestFiles:
-    """Behaviour specific to the adapter for files."""
-
     def test_a_writer_killed_before_its_object_appears_blocks_nobody(self, tmp_path, python):
         source = f"""
 import os

@@ -29,7 +29,6 @@ print(won)
 
 
 def contents(ledger, item="run"):
-    """An item's version and body."""
     record = ledger.load(item)
     return record.version, record.body
 
@@ -159,8 +158,6 @@ def test_closing_twice_is_harmless(ledgers):
 
 
 class TestSqlite:
-    """Behaviour specific to the adapter for SQLite."""
-
     def test_what_was_persisted_is_in_the_main_file(self, tmp_path):
         ledger = SqliteLedger(tmp_path / "ledger.sqlite")
         ledger.commit("run", b"state", 0)

@@ -38,7 +38,6 @@ def runs(pid):
 
 
 def pids(storage, count):
-    """The process ids in storage, once there are `count` of them."""
     until = time.monotonic() + 60
     while len(keys := storage.list("pids/")) < count:
         assert time.monotonic() < until, f"only {keys} have started"

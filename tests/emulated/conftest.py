@@ -26,8 +26,6 @@ SETTINGS = AccountSettings(processes=20, inherited_variables=kernel_variables.VA
 
 
 class Place:
-    """A folder of runs with its account."""
-
     def __init__(self, home, found, deployment):
         self.home, self.account, self.deployment = home, found, deployment
         self._live = []
@@ -54,12 +52,10 @@ class Place:
         urllib.request.urlopen(request).close()
 
     def struck(self):
-        """The faults' effects so far."""
         with urllib.request.urlopen(self.account.whereabouts.endpoint + PATH) as reply:
             return json.load(reply)
 
     def live(self):
-        """Names of the unfinished detached runs."""
         return {name for listing in self._live for name, _ in listing.items("")}
 
     def wait(self, names, sweeping=False, limit_s=400.0, deployment=None):
@@ -81,7 +77,6 @@ class Place:
         return sum('"FailedRuns":[1.0]' in event["message"] for page in pages for event in page["events"])
 
     def dead_letters(self):
-        """The number of messages in the queue."""
         name, queue = "ApproximateNumberOfMessages", self.deployment.dead_letters
         found = self.cloud.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=[name])
         return int(found["Attributes"][name])
@@ -132,7 +127,6 @@ def finished(place, marless):
 
 @pytest.fixture(scope="session")
 def expected(place):
-    """Summaries of local runs by settings."""
     known = {}
 
     def of(marless, *settings):

@@ -36,7 +36,6 @@ RUN = (*ASKS, "stop.rounds=2", "actors.rollouts=4", "actors.num_envs=2")
 
 @pytest.fixture(scope="module", autouse=True)
 def deployment(place):
-    """The stack of a tenant with a resource, whose module lies in the folder of runs."""
     shutil.copy(JUDGE, place.home)
     resources = (
         f"judge=slow_judge:grade,slots={SLOTS}",

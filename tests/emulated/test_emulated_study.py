@@ -28,8 +28,6 @@ GRID = "[vary]\nalgorithm.lr = [3e-4, 1e-3, 3e-3]\n"
 
 
 class Studies:
-    """Studies of the command line in the account."""
-
     def __init__(self, place, marless):
         self.place, self.marless = place, marless
 

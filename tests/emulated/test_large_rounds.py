@@ -22,7 +22,6 @@ SETTINGS = ("actors.num_envs=1", "stop.rounds=1", f"actors.rollouts={ROLLOUTS}")
 
 @pytest.fixture(scope="module")
 def crowded(place):
-    """A deployment with a concurrency limit of three for each function."""
     made = deploy(place.cloud, "crowded", {"Code": provenance.code_sha256(), "WorkerConcurrency": str(ROOM)})
     place.look_after(made)
     return made
@@ -42,7 +41,6 @@ def all_once(place, name, local, rollouts=ROLLOUTS):
 
 
 def environments(place, deployment):
-    """The number of the actor's execution environments so far."""
     group = f"/marless/{deployment.stack}/actor"
     pages = place.cloud.client("logs").get_paginator("filter_log_events").paginate(logGroupName=group)
     return len({event["logStreamName"] for page in pages for event in page["events"]})

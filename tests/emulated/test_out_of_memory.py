@@ -16,7 +16,6 @@ SMALL = ("--backend", "emulated", "--tenant", "small")
 
 @pytest.fixture(scope="module")
 def small(place):
-    """A deployment whose learner has the least memory."""
     made = deploy(place.cloud, "small", {"Code": provenance.code_sha256(), "LearnerMemory": "128"})
     place.look_after(made)
     return made

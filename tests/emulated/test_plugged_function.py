@@ -14,7 +14,6 @@ SMALL = (
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """An environment with the plug-in `my_function`."""
     made = FreshEnvironment(tmp_path_factory.mktemp("home"))
     made.borrow_packages()
     made.write_script("marless", "import sys\nfrom marless.cli.app import main\nsys.exit(main())\n")

@@ -39,7 +39,6 @@ def test_an_example_runs(name, tmp_path, shell, capsys, no_processes):
 
 
 def cells():
-    """The source of the notebook's cells of code."""
     notebook = json.loads((EXAMPLES / "first_notebook.ipynb").read_text())
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
 

@@ -65,8 +65,6 @@ def test_the_solver_says_the_same_bits_with_any_number_of_cores():
 
 
 class Scripted:
-    """Resources that answer by a function."""
-
     def __init__(self, answer):
         self.answer, self.asked = answer, []
 

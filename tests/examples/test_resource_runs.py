@@ -30,8 +30,6 @@ def command(shell, tmp_path, capfd):
 
 @pytest.fixture
 def trained(command):
-    """Trains a file of the examples, and returns the hash of its policies."""
-
     def train(name, *settings):
         said = command("train", str(EXAMPLES / f"{name}.toml"), *TINY, *settings, "--backend", "inline")
         assert said.code == 0, said.err

@@ -34,7 +34,6 @@ def everything(cloud):
 
 
 def objects(cloud, bucket):
-    """The objects of a bucket with their versions, delete markers and unfinished uploads."""
     client = cloud.client("s3")
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket):
         for one in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:

@@ -114,7 +114,6 @@ def standing(app: App) -> Iterator[StandIn]:
 
 
 def moto() -> App:
-    """S3 and DynamoDB as in the emulated account."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
     return Atomic(DomainDispatcherApplication(create_backend_app))

@@ -41,8 +41,6 @@ def throttle():
 
 
 class Service:
-    """Answers invocations with 'yes', and records them."""
-
     def __init__(self):
         self.lock, self.requests = threading.Lock(), []
 
@@ -73,7 +71,6 @@ def events(service):
 
 
 def ask(invoker, body=b"{}", timeout_s=10.0, function="actor"):
-    """The one report on an attempt."""
     invoker.invoke(attempt_of(function, "task", 2, body, timeout_s))
     (report,) = invoker.wait(10.0)
     assert invoker.wait(0.0) == []

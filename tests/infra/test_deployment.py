@@ -95,7 +95,6 @@ def impossible(after="Objects"):
 
 
 def versions(cloud):
-    """The published versions of every function."""
     client = cloud.client("lambda")
     return {
         role: [of["Version"] for of in client.list_versions_by_function(FunctionName=f"{STACK}-{role}")["Versions"][1:]]

@@ -48,7 +48,6 @@ def spill(service, run):
 
 @pytest.fixture
 def opened(service, run, spill):
-    """Another ledger of the same run."""
     return lambda storage=spill: DynamoLedger(service.cloud, TABLE, f"run/one/{run}", storage)
 
 

@@ -46,7 +46,6 @@ def strange(resources):
 
 
 def with_more(at, *lines):
-    """The resources of the template with more lines after the line `at`."""
     text = template.text()
     assert text.count(f"\n{at}\n") == 1
     longer = text.replace(f"\n{at}\n", "\n".join(["", at, *lines, ""]))

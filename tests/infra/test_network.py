@@ -31,8 +31,6 @@ ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's tabl
 
 
 class Service:
-    """Answers 'yes', and counts what it executed."""
-
     def __init__(self):
         self.lock, self.executed = threading.Lock(), 0
 
@@ -56,7 +54,6 @@ def service(app):
 
 @pytest.fixture
 def invoke(service):
-    """Invokes the actor `count` times at once and returns the reports."""
     made = []
 
     def call(body=b"{}", count=1):

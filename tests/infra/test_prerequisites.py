@@ -70,7 +70,6 @@ def changed(*replacements):
 
 
 def refusal(cloud, text, parameters=None):
-    """The reason why the template is refused."""
     with pytest.raises(DeploymentFault) as refused:
         deploy(cloud, "someone", parameters or {}, template=text)
     status, _, reason = str(refused.value).partition(": ")

@@ -50,7 +50,6 @@ def _calm(service):
 
 
 def fault(action):
-    """The one-line error of an action."""
     with pytest.raises(StorageFault) as caught:
         action()
     assert "\n" not in str(caught.value)

@@ -138,7 +138,6 @@ def plugins(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def packages(offline, plugins, tmp_path_factory):
-    """Packages of two functions with the plug-ins."""
     folder = tmp_path_factory.mktemp("packages")
     targets = {function: folder / function for function in ("actor", "coordinator")}
     assert build(targets, plugins, python=HERE)

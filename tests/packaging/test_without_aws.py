@@ -39,7 +39,6 @@ base.evaluation.final_episodes = 2
 
 
 def run(folder, *commands):
-    """The exit codes of commands in one process, and what they print."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         cwd=folder,

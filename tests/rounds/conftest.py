@@ -6,7 +6,6 @@ from commands import train_in
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder of runs with one finished run, `first`."""
     return train_in(tmp_path_factory.mktemp("trained"), "first")
 
 

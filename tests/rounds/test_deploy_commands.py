@@ -41,7 +41,6 @@ def deployed(tmp_path_factory):
 
 @pytest.fixture
 def there(deployed, shell, capfd):
-    """Commands in the folder of the shared account."""
     shell.cd(deployed)
     return Commands(capfd)
 

@@ -232,7 +232,6 @@ def trained(folder, family, algorithm):
 
 
 def numbers(run):
-    """Every metric that the run reports, by name."""
     for line in run.lines:
         recorded = {"return": line.return_mean, "spread": line.return_sd} | line.metrics | line.env_metrics
         yield from ((f"round {line.round}: {name}", number) for name, number in recorded.items())

@@ -77,7 +77,6 @@ PLACEMENTS = [
 
 
 def outcome(run):
-    """A run's results without times and costs."""
     lines = [(line.round, line.env_steps, line.agent_returns, line.metrics, line.evaluation) for line in run.lines]
     return run.sha256, lines, run.state.final, run.state.absolute, [past.round for past in run.state.past]
 

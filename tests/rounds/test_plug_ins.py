@@ -65,7 +65,6 @@ class Home(FreshEnvironment):
             self.write_script(name, body)
 
     def __call__(self, commands):
-        """Runs commands without a package index."""
         no_index = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_CONFIG_FILE": os.devnull}
         return super().__call__(commands, **no_index)
 
@@ -83,7 +82,6 @@ class Home(FreshEnvironment):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A home in which the guides were followed one after the other."""
     made = Home(tmp_path_factory.mktemp("home"))
     try:
         for guide in GUIDES:
@@ -128,7 +126,6 @@ def test_the_guides_leave_no_account_behind(home):
 
 @pytest.fixture
 def marless(tmp_path, shell, capfd):
-    """Both plug-ins, in this process."""
     for name in ("my_task", "my_algorithm"):
         install(tmp_path / "site", shell, name)
     shell.cd(tmp_path)
@@ -136,7 +133,6 @@ def marless(tmp_path, shell, capfd):
 
 
 def trained(marless, run, *settings):
-    """The hash of the weights of a small run of the two plug-ins."""
     said = marless("train", *SMALL, *settings, "--run", run, "--workers", "1")
     assert said.code == 0, said.err
     return weights(run)

@@ -37,7 +37,6 @@ def waiting(state):
 
 
 def spoil(folder, ref, body=b"torn"):
-    """Overwrites an object, as a power loss may leave it."""
     (folder / "objects" / ref.key).write_bytes(body)
 
 

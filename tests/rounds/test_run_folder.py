@@ -74,7 +74,6 @@ FILES = {
 
 @pytest.fixture
 def first(marless, trained):
-    """A copy of the finished run, to read or to continue."""
     shutil.copytree(trained, "runs", symlinks=True)
 
 

@@ -48,7 +48,6 @@ class Measured(InlineInvoker):
 
 
 def measured(folder, settings):
-    """The run's last state, and the peaks."""
     WARM.bound = 0  # what else a process keeps has a bound of its own; the buffer counts
     tracemalloc.start()
     try:
@@ -60,7 +59,6 @@ def measured(folder, settings):
 
 
 def counted(settings):
-    """The lower bound, by function."""
     config = load(None, settings)
     spec = registry.spec(config.task)
     team = opponents.initial_team(config, spec, None)

@@ -103,7 +103,6 @@ def _on_table(tenant: str) -> dict[str, dict[str, Any]]:
 
 
 def _on_functions(tenant: str) -> dict[str, dict[str, Any]]:
-    """Requests other than permitted invocations."""
     coordinator, actor = (function(tenant, name, "") for name in ("coordinator", "actor"))
     named = {"FunctionName": coordinator}
     public = {"StatementId": "all", "Action": "lambda:InvokeFunction", "Principal": "*"}
@@ -142,7 +141,6 @@ def _on_queue(tenant: str) -> dict[str, dict[str, Any]]:
 
 
 def _on_logs(tenant: str) -> dict[str, dict[str, Any]]:
-    """Requests other than writing into the role's own log."""
     group = {"logGroupName": f"/marless/{tenant}/evaluator"}
     stream = {**group, "logStreamName": "s"}
     return {

@@ -12,7 +12,6 @@ from marless.infra.packaging.package_build import ROOT
 
 @pytest.fixture(scope="session")
 def operator(tmp_path_factory):
-    """The account's administrator."""
     far, lifeline = os.pipe()
     started = accounts.start(tmp_path_factory.mktemp("callers"), AccountSettings(code=(ROOT,)), lifeline=far)
     os.close(far)

@@ -47,7 +47,6 @@ def having(operator):
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory):
-    """Archives to upload; in an emulated account functions run from their folders."""
     folder = tmp_path_factory.mktemp("packages")
     for role in ROLES:
         with zipfile.ZipFile(folder / f"{role}.zip", "w") as archive:

@@ -295,7 +295,6 @@ def allowed(question: Question, policies: Sequence[Policy]) -> bool:
 
 @cache
 def policies(who: str, without: str = "") -> list[Policy]:
-    """A principal's policies, less the statements with a Sid."""
     return [
         read({**document, "Statement": [of for of in document["Statement"] if of["Sid"] != without]})
         for document in documents(who)

@@ -123,7 +123,6 @@ class TenantsAccount(Place):
     """The account of both tenants: clients for the role of every function, too."""
 
     def client(self, tenant: str, name: str, service: str) -> Any:
-        """A client with the credentials of a function's role."""
         key = f"{tenant}/{name}/{service}"
         if key not in self._clients:
             self._clients[key] = self.client_of(self._session_of(tenant, name), service)
@@ -137,7 +136,6 @@ class TenantsAccount(Place):
 
 @contextmanager
 def two_tenants() -> Iterator[TenantsAccount]:
-    """Both tenants' buckets, tables, queues and log groups, with the roles of both stacks."""
     rules = Rules()
     for tenant in TENANTS:
         rules_of(scope(tenant), rules)

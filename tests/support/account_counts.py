@@ -20,8 +20,6 @@ def run_called(event):
 
 
 class Counted:
-    """What the account counted for one run."""
-
     def __init__(self, place, run):
         with urllib.request.urlopen(place.account.whereabouts.endpoint + PATH) as reply:
             totals = json.load(reply)

@@ -12,5 +12,4 @@ def family(spec: AlgorithmSpec) -> str:
 
 
 def named(kind: str) -> tuple[str, ...]:
-    """The algorithms of a family."""
     return tuple(spec.name for spec in ALGORITHMS.ours() if family(spec) == kind and not spec.function)

@@ -27,8 +27,6 @@ class Said:
 
 
 class Commands:
-    """Calls `marless` in this process."""
-
     def __init__(self, capfd):
         self._capfd = capfd
 
@@ -39,7 +37,6 @@ class Commands:
         return Said(code, written.out.splitlines(), written.err.splitlines())
 
     def train(self, name, *settings):
-        """A small run called `name`."""
         return self("train", *SMALL, *settings, "--run", name, "--workers", "1")
 
 

@@ -181,8 +181,6 @@ class Ledger(MemoryLedger):
 
 
 class Sender:
-    """Asynchronous invocations."""
-
     def __init__(self, world):
         self.world, self.queue = world, []
 

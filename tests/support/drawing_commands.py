@@ -12,7 +12,6 @@ def without_pictures():
 
 
 def with_pictures():
-    """The environment of a process that finds matplotlib."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(_others())}
 
 

@@ -111,7 +111,6 @@ def few_steps(overrides: Sequence[str]) -> list[str]:
 
 
 def _weights(state: State, storage: Storage) -> str:
-    """'' if the newest objects existed only in messages when the driver was dropped."""
     try:
         return weights_sha256(state, storage)
     except NoSuchObject:

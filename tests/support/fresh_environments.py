@@ -42,7 +42,6 @@ class FreshEnvironment:
 
     @property
     def site(self):
-        """The folder of installed packages."""
         return self.folder / f".venv/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 
     @property

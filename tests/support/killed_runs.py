@@ -71,7 +71,6 @@ class Process:
 
 
 def serves_resource(pid):
-    """Whether the process, or what has forked it, was started for a resource."""
     try:
         return b"marless.functions.resources" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -123,7 +122,6 @@ def processes():
 
 
 def gone(pids, within_s=5.0):
-    """Whether all of the processes end within the limit; a zombie counts as ended."""
     until = time.monotonic() + within_s
     while any(pid in pids and not state.startswith("Z") for pid, _, state in processes()):
         if time.monotonic() > until:

@@ -138,7 +138,6 @@ def answered(function, request, returns=-1.0, usage=None, spec=SPEC, stored=obje
 
 
 def failed(function, request, again=True, message="it raised"):
-    """The report of a failed attempt, with its error."""
     kind = "environment" if again else "not_finite"
     answer = Failed(id=request.address.id, attempt=request.attempt, kind=kind, message=message, again=again)
     return report(function, request, answer)
@@ -224,13 +223,10 @@ class ScriptedInvoker:
 
 
 def said(item):
-    """The answer in a report."""
     return msgspec.json.decode(item.body, type=Done | Failed) if item.body else None
 
 
 class Lines(list):
-    """A journal in memory."""
-
     def record(self, line):
         self[:] = [*(earlier for earlier in self if earlier.round < line.round), line]
 

@@ -52,7 +52,6 @@ def _toml(value):
 
 
 def settings_of(names=EVERYTHING):
-    """All algorithms on all tasks, or those that are named."""
     return [setting(name, EVERYTHING[name]) for name in names]
 
 
@@ -65,19 +64,16 @@ def train_alone(seeds, base=SMALL, names=EVERYTHING):
 
 
 def bad_neighbour(harm):
-    """The setting of a run that harms others."""
     task = "toy/signal" if harm == "flood" else f"pettingzoo:bad_neighbours:{harm}"
     return setting(f"bad-{harm}", [f"task.name={task}", "actors.num_envs=2", *HARM[harm]], "eve")
 
 
 def hashes(folder):
-    """The weights of a study's finished runs, by run."""
     summaries = (json.loads(path.read_text()) for path in folder.glob("runs/*/summary.json"))
     return {found["run"]: found["weights_sha256"] for found in summaries if found["status"] == "finished"}
 
 
 def begin(folder, *argv):
-    """The study as a process of its own."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, PATHS))}
     command = [sys.executable, "-m", "marless.cli.app", "study", *argv]
     return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

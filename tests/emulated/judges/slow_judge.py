@@ -10,7 +10,6 @@ NOTES = "slow_judge.jsonl"
 
 
 def grade(question):
-    """A number that follows from the question."""
     began = time.monotonic()
     time.sleep(0.06)
     digest = hashlib.sha256(question).hexdigest()

@@ -107,8 +107,6 @@ def test_every_invocation_summary_trial_and_ledger_write_is_in_the_bill_to_the_l
 
 
 class Silent:
-    """A journal that keeps nothing."""
-
     def record(self, line):
         pass
 

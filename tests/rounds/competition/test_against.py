@@ -24,7 +24,6 @@ RUNS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Small runs, in runs/."""
     path, before = tmp_path_factory.mktemp("against"), Path.cwd()
     os.chdir(path)
     try:

@@ -104,8 +104,6 @@ def sources(tmp_path_factory):
 
 
 class Against:
-    """Runs against the policies of a run."""
-
     def __init__(self, folder, *settings):
         self.folder, self.settings = folder, [*SMALL, *settings]
         self.inputs = store_inputs(load(None, self.settings), "run", FileStorage(folder / "objects"))

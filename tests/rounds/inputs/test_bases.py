@@ -46,7 +46,6 @@ def begun(state):
 
 
 def stored(name):
-    """The team of a run, and its tensors."""
     with look(RunFolder(Path("runs") / name)) as run:
         return run.state.team, gather(run.state, run.storage)
 
@@ -153,7 +152,6 @@ def test_tenants_of_one_base_have_the_weights_of_each_alone_and_the_base_keeps_i
 
 
 def weights(folder):
-    """The hash of a finished run's weights."""
     return json.loads((folder / "summary.json").read_text())["weights_sha256"]
 
 

@@ -18,7 +18,6 @@ inline = backend("inline").open
 
 @pytest.fixture
 def calls(tmp_path, shell):
-    """What the judge was asked so far."""
     path = tmp_path / "calls"
     shell.export(CALLS=str(path))
     return lambda: path.read_text().splitlines() if path.exists() else []

@@ -202,7 +202,6 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder with a run, and a file that nothing may touch."""
     folder = tmp_path_factory.mktemp("trained")
     train_in(folder, "a")
     (folder / "file").write_text("kept")

@@ -46,7 +46,6 @@ def make(render_mode=None):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder with the module `my_game` and the run `mine` of it."""
     folder = tmp_path_factory.mktemp("trained")
     with chdir(folder):
         (folder / "my_game.py").write_text(GAME)

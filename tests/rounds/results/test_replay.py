@@ -156,7 +156,6 @@ def test_python_says_it_too(marless):
 
 
 def program(folder, text):
-    """An executable `ffmpeg` on the path."""
     path = folder / "bin" / "ffmpeg"
     path.parent.mkdir()
     path.write_text(f"#!/bin/sh\n{text}\n")

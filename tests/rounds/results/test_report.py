@@ -15,8 +15,6 @@ METRICS = ("policy/entropy", "policy/kl", "policy/clip_fraction", "postprocess/e
 
 
 class Balance(HTMLParser):
-    """The elements that are open."""
-
     def __init__(self, page):
         super().__init__()
         self.open = []

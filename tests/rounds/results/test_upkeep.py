@@ -23,7 +23,6 @@ pytestmark = pytest.mark.usefixtures("copies")
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder with the finished runs `first` and `second`."""
     folder = tmp_path_factory.mktemp("trained")
     train_in(folder, "first", "stop.rounds=1")
     return train_in(folder, "second", "stop.rounds=1", "task.name=mpe/simple")
@@ -31,7 +30,6 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def study(marless):
-    """A study's folder with one run, beside the others."""
     shutil.copytree("runs/first", "studies/lr/runs/base-s1")
     Path("studies/lr/study.json").write_text("{}")
     return Path("studies/lr")
@@ -186,7 +184,6 @@ def test_what_is_no_archive_of_a_run_is_refused_and_leaves_nothing(marless):
 
 
 def packed(*members):
-    """An archive of these members, each with its bytes."""
     with tarfile.open("odd.tar.gz", "w:gz", format=tarfile.PAX_FORMAT) as archive:
         for member, body in members:
             archive.addfile(member, io.BytesIO(body))

@@ -22,7 +22,6 @@ LONG = ("stop.rounds=16", "evaluation.every=1")
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Two algorithms with two seeds."""
     folder = tmp_path_factory.mktemp("compared")
     with chdir(folder):
         for name in ALGORITHMS:

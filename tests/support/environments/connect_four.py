@@ -17,7 +17,6 @@ LINES = np.array([[row * 7 + column for row, column in line] for line in _LINES]
 
 
 def random_player(seen, rng):
-    """Any legal column."""
     return int(rng.choice(np.flatnonzero(seen["action_mask"])))
 
 

@@ -64,16 +64,12 @@ class Raises(Sound):
 
 
 class Dies(Sound):
-    """Occasionally kills its process."""
-
     def fault(self):
         if random.SystemRandom().random() < _RARELY:
             os._exit(3)
 
 
 class Stalls(Sound):
-    """A step occasionally hangs."""
-
     def fault(self):
         if random.SystemRandom().random() < _RARELY:
             time.sleep(3600)

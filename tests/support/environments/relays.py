@@ -87,8 +87,6 @@ class Returning(Relay):
 
 
 class Closing(Relay):
-    """Remembers all that were made."""
-
     made: ClassVar = []
 
     def __init__(self, **options):
@@ -97,8 +95,6 @@ class Closing(Relay):
 
 
 class Speaking(Relay):
-    """A relay with a global state."""
-
     def state(self):
         return np.array([[self.steps, len(self.agents)]])
 
@@ -181,8 +177,6 @@ class Boundless(Relay):
 
 
 class Pictured(Relay):
-    """Its state is an image."""
-
     state_space = spaces.Box(0, 255, (1, 2), np.uint8)
 
     def state(self):

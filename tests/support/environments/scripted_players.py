@@ -29,6 +29,5 @@ def fails(observations, legal):
 
 
 def writes(observations, legal):
-    """A player that changes what it sees."""
     observations[:] = 0
     return legal

@@ -98,7 +98,6 @@ def a_curve(env_steps, seconds, dollars, first, last, points=10):
 
 
 def empty_line(**used):
-    """An empty round, except for the fields `used`."""
     fields = dict.fromkeys(("round", "env_steps", "rollouts", "learners", "groups", "invocations", "episodes"), 0)
     fields |= {"seconds": 0.0, "dollars": 0.0, "return_mean": None, "return_sd": None, "agent_returns": ()}
     return RoundLine(**{**fields, "env_metrics": {}, "metrics": {}, **used})

@@ -182,7 +182,6 @@ class Attention:
         return np.concatenate([tokens[:, :1], mean[:, None], tokens[:, self.aims]], axis=1).reshape(-1, self.width)
 
     def backward(self, slopes):
-        """The gradient of all parameters from d loss / d outputs."""
         pairs = slopes.reshape(-1, self.width)
         by_pooled = product(pairs, self.out.T, F(0)).reshape(-1, self.pooled_rows, self.width)
         by_products = np.stack([self.attend_back(row, *one) for row, one in enumerate(by_pooled)])

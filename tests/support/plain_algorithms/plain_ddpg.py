@@ -39,7 +39,6 @@ class Agents:
         return [agent for agent, of in enumerate(self.team.groups) if of == group]
 
     def address(self, round_, update):
-        """The generator of an update's minibatch."""
         return generator(self.seed, round_, "replay", update)
 
     def update(self, batch, round_, update):
@@ -61,7 +60,6 @@ class Agents:
                 self.follow(online[g], self.targets[part][g])
 
     def draw(self, round_, update):
-        """The random numbers of an update."""
         self.noise = {g: self.gumbel(g, round_, update) for g in self.groups}
         self.smoothing = {g: self.smooth(g, round_, update) for g in self.groups}
 
@@ -98,7 +96,6 @@ class Agents:
         return self.cuts.get((t, e))
 
     def observed(self, agent, t, e):
-        """Zeros where the agent is dead."""
         return torch.tensor(self.batch.of(self.batch.observations, agent)[t, e] * self.batch.alive[agent, t, e])
 
     def observed_after(self, agent, t, e):
@@ -108,7 +105,6 @@ class Agents:
         return torch.tensor(self.batch.of(self.batch.cut_observations, agent)[cut] * self.left(agent, t, e))
 
     def left(self, agent, t, e):
-        """Whether the agent is alive after the step."""
         return bool(self.batch.alive[agent, t, e] and not self.batch.terminated[agent, t, e])
 
     def critic_sees(self, agent, t, e, actions, after=False):
@@ -176,7 +172,6 @@ class Agents:
         return hidden.detach() if t == self.config.burn_in else hidden
 
     def followed(self, t, e):
-        """Whether the episode has an observation after the step."""
         return self.cut(t, e) is not None or (t < self.steps - 1 and not self.batch.ended[t, e])
 
     def policy_now(self, agent, t, e, output):
@@ -297,7 +292,6 @@ class Agents:
         self.norms[f"policy/policy_grad_norm/g{group:02d}"] = network.step()
 
     def outputs(self, group):
-        """The policy's outputs by agent, step and environment."""
         network, outputs = self.policy[group], {}
         for a in self.members(group):
             for e in range(self.num_envs):
@@ -310,7 +304,6 @@ class Agents:
         return outputs
 
     def tensors(self):
-        """All networks and running means, by the names that objects have."""
         found = {}
         for g in self.groups:
             found |= self.policy[g].tensors()

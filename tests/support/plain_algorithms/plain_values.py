@@ -145,7 +145,6 @@ def unroll(p, now, then, ended, burn_in):
 
 
 def hypernetwork(p, name, x):
-    """A perceptron of ReLU layers."""
     layers = sum(key.startswith(f"{name}/w") for key in p)
     for k in range(layers):
         x = x @ p[f"{name}/w{k}"] + p[f"{name}/b{k}"]
@@ -186,8 +185,6 @@ def target_of(key):
 
 
 class Plain:
-    """A team that learns from `rollouts`."""
-
     def __init__(self, name, spec, team, config, tensors, rollouts):
         self.name, self.spec, self.team, self.config, self.rollouts = name, spec, team, config, rollouts
         self.sides = {}
@@ -407,7 +404,6 @@ class Plain:
 
     @property
     def tensors(self):
-        """The tensors by the names under which they are stored."""
         found = {f"{key}/{name}": t.detach().numpy() for key, p in self.online.items() for name, t in p.items()}
         for key, p in self.target.items():
             found |= {f"{target_of(key)}/{name}": tensor.numpy() for name, tensor in p.items()}

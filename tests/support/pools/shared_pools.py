@@ -25,7 +25,6 @@ class SharedPools:
         return local.BACKEND.attach(folder, lane, workers)
 
     def close(self):
-        """Ends the processes."""
         for pool in self._pools:
             pool.close()
 

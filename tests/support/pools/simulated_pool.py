@@ -81,7 +81,6 @@ class SimulatedPool:
 
     @property
     def queues(self):
-        """All waiting tasks, by lane."""
         return {lane: list(chain(*waiting._queues.values())) for lane, waiting in self.waiting.items()}
 
     def in_use(self):

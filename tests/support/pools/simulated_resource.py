@@ -21,7 +21,6 @@ class SimulatedResource(SimulatedPool):
         """The cores of each action, by its number."""
 
     def idle_cores(self):
-        """Whole ones."""
         return round(self.capacity.cores - self.in_use()["cores"])
 
     def free_slots(self):

@@ -23,13 +23,11 @@ def counted(question):
 
 
 def at_random(question):
-    """Answers differently each time."""
     _count(question)
     return b"%d" % random.Random().getrandbits(30)
 
 
 def slow(question):
-    """Takes as many seconds as the question says."""
     _count(question)
     time.sleep(float(question))
     return question

@@ -10,8 +10,6 @@ import somebodys_engine  # noqa: F401  # code that is not ours: its process serv
 
 
 class Note(NamedTuple):
-    """An action begins or ends."""
-
     what: str
     when: float
     pid: int
@@ -43,7 +41,6 @@ def meet(question):
 
 
 def compute(question, *, cores):
-    """Keeps a core busy for as many seconds as the question says."""
     _note("begin", question)
     until = time.monotonic() + float(question.split()[0])
     while time.monotonic() < until:
@@ -79,12 +76,10 @@ def hang(question):
 
 
 def release():
-    """Ends all held actions, now and later."""
     _released().touch()
 
 
 def calls():
-    """What was noted so far."""
     path = Path(os.environ["CALLS"])
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     fields = (line.split(" ", 4) for line in lines)

@@ -20,7 +20,6 @@ def handle(body, blobs):
 
 
 def steps(*each):
-    """The body of a task."""
     return json.dumps(each).encode()
 
 

@@ -140,7 +140,6 @@ def context(
 
 
 def learned(context, algorithm, groups=(0, 1)):
-    """Runs all stages of some groups in one call."""
     code = algorithms.implementation(algorithm)
     return stages.run(algorithm, code, context, Share([stage.name for stage in algorithm.stages], groups))
 

@@ -18,7 +18,6 @@ TEAM = Team(groups=(0, 1))
 
 
 def networks(spec):
-    """Random networks, which know nothing of what is legal."""
     return tensors_of(spec, TEAM, (8,), recurrent=False, seed=4)
 
 

@@ -210,8 +210,6 @@ def test_what_the_environment_does_wrong_is_one_line_with_task_environment_step_
 
 
 class Uneven:
-    """Returns observations that numpy cannot convert."""
-
     def step(self):
         return np.stack([np.zeros(2), np.zeros(3)])
 
@@ -225,8 +223,6 @@ def test_the_line_of_a_fault_is_the_environment_s_and_not_numpy_s_or_ours():
 
 
 class Loud:
-    """Raises an error longer than a line."""
-
     def step(self):
         raise RuntimeError("no " * 1000)
 

@@ -34,7 +34,6 @@ def the_class(**options):
 
 
 def done(environment):
-    """The actions of environment 0's agents in its last step."""
     return list(environment._copies[0]._guard.environment.done[-1].values())
 
 

@@ -22,7 +22,6 @@ TEAM = Team(groups=(0, 1, 0), identity=True)
 
 
 def firsts(kind):
-    """The offset of every choice's actions."""
     return np.cumsum((0, *(kind.branches or (kind.actions,))))[:-1]
 
 
@@ -207,7 +206,6 @@ def test_who_learns_from_replay_with_memory_learns_what_one_without_cannot(name,
 
 
 def answered(name, settings, seed):
-    """The share of signs that greedy policies name."""
     _, context = trained(Recall(64), name, settings, rounds=14, steps=16, seed=seed)
     policy = Policy(context.spec, context.team, context.tensors)
     return play(Recall(640), policy, np.random.default_rng(7), greedy=True, count=640).agent_returns().mean()

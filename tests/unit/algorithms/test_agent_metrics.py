@@ -143,7 +143,6 @@ def test_a_policy_that_gives_one_number_for_everything_has_the_entropy_of_an_eve
 
 
 def constant(scene, value):
-    """The scene with networks that give one value for everything."""
     for key, array in scene.tensors.items():
         if key.split("/")[0] in ("policy", "critic", "target", "critic_target"):
             scene.tensors[key] = np.full_like(array, value) if key.endswith("/b2") else array * 0

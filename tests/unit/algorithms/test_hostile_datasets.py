@@ -55,8 +55,6 @@ def settings(task):
 
 
 class Shelf(dict):
-    """Storage."""
-
     put = dict.__setitem__
 
     def delete(self, keys):
@@ -80,8 +78,6 @@ def write(folder, arrays, document):
 
 
 def array(name, change):
-    """Changes one array; `change` gets a float64 or integer copy of it."""
-
     def apply(folder, arrays, document):
         write(folder, arrays | {name: change(arrays[name].copy())}, document)
 

@@ -23,7 +23,6 @@ torch_form = pytest.importorskip("benchmarks.baseline.torch_form")
 
 
 def two_networks(inputs, outputs):
-    """Return two networks of 64 units with random weights."""
     rng, sizes = np.random.default_rng(1), (inputs, 64, 64, outputs)
     weights = [rng.normal(0, 0.3, (2, *shape)).astype(np.float32) for shape in pairwise(sizes)]
     return torch_form.Networks(weights, [np.zeros((2, 1, size), np.float32) for size in sizes[1:]])

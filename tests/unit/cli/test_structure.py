@@ -22,7 +22,6 @@ MOST_PATCHED = 40
 
 
 def modules():
-    """Every module of the product and its file."""
     return {
         ".".join((package, *path.relative_to(folder).with_suffix("").parts)).removesuffix(".__init__"): path
         for package, folder in PACKAGES.items()

@@ -10,7 +10,6 @@ from marless.coordinator.config.task_defaults import FAMILIES
 
 
 def changed(*settings):
-    """The keys that differ from those of the same settings with another task, with their values."""
     here, usual = flat(load(None, settings)), flat(load(None, (*settings, "task.name=mpe/simple")))
     return {key: value for key, value in here.items() if key != "task.name" and usual[key] != value}
 

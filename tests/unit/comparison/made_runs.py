@@ -67,7 +67,6 @@ def a_study(path, settings, seeds=(1, 2), **how):
 
 
 def made(name, *settings, seed=1, **how):
-    """A run of this name in the folder of runs."""
     a_run(Path("runs") / name, seed=seed, settings=settings, **how)
     return name
 

@@ -24,7 +24,6 @@ ROUND = 2 * SEEN
 
 
 def alike(count, size=18, horizon=25, **more):
-    """Agents of one class."""
     agents = tuple(range(count))
     names = tuple(f"agent_{agent}" for agent in agents)
     return EnvSpec(names, (AgentClass("all", agents, size, 5),), horizon=horizon, **more)

@@ -76,7 +76,6 @@ def halves(plan, state):
 
 
 def facts(plan, state):
-    """What follows from each ability."""
     return {
         "startup_counts_to_timeout": billed_ms(plan),
         "sizes_fixed": next_placement.terms(plan, state).fixed,

@@ -26,7 +26,6 @@ def stored(name):
 
 
 def interval(values, digits):
-    """The mean with half the width of its interval."""
     half = STUDENT[len(values) - 1] * stdev(values) / len(values) ** 0.5
     return f"{mean(values):.{digits}f} ± {half:.{digits}f}"
 

@@ -31,7 +31,6 @@ def gpu():
 
 
 def learning(**settings):
-    """A descent of a perceptron with two inputs and three outputs."""
     network = Network((2, 4, 3))
     tensors = recurrent.to_tensors(network, recurrent.initialise(network, np.random.default_rng(0), 1.0), "policy")
     config = IppoConfig(engine="torch", **settings)

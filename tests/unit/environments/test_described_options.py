@@ -98,7 +98,6 @@ def read(default):
 
 @pytest.fixture
 def starcraft(shell):
-    """A stand-in for the packages of SMAC and SMACv2, with maps for all races."""
     shell.provide(smac_stand_in.modules(smac_stand_in.World()))
 
 
@@ -122,7 +121,6 @@ def test_the_number_of_agents_can_be_chosen_where_the_least_is_documented(name):
 
 
 def known_options(name):
-    """The options of a built-in task's code."""
     if name.startswith("mpe/"):
         with pytest.raises(BadRequest, match="there are: ") as refused:
             registry.make(EnvTask(name=name, options={"no option": 1}), 1)

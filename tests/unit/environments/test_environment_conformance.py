@@ -254,8 +254,6 @@ def test_arrays_that_are_reused_are_named():
 
 
 class Sticky(Broken):
-    """Counts its resets."""
-
     resets = 0
 
     def reset(self, rng):
@@ -264,8 +262,6 @@ class Sticky(Broken):
 
 
 class Fixed(Broken):
-    """Does not use the generator for its start."""
-
     def reset(self, rng):
         super().reset(rng)
         return super().reset(np.random.default_rng(0))
@@ -279,8 +275,6 @@ class Coupled(Broken):
 
 
 class Meddling(Broken):
-    """Writes into the actions."""
-
     def step(self, actions):
         step = super().step(actions)
         actions[0][:] = 0
@@ -288,8 +282,6 @@ class Meddling(Broken):
 
 
 class Once(Broken):
-    """Cannot be closed twice."""
-
     def close(self):
         super().close()
         if self.closed == 2:

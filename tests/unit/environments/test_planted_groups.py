@@ -15,7 +15,6 @@ TEAM = Team(groups=tuple(range(6)))
 
 @pytest.fixture(scope="module")
 def drawn():
-    """The networks of round 0, policies and critics."""
     ippo = algorithms.algorithm("ippo")
     config = algorithms.configuration(ippo, {}).resolved(SPEC)
     code = algorithms.implementation(ippo)

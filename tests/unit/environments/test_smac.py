@@ -29,7 +29,6 @@ def duel(num_envs=1, **options):
 
 
 def play(environment, *moves):
-    """The steps for a list of the team's actions, the same in every environment."""
     environment.reset(np.random.default_rng(0))
     return [environment.step((np.array([move] * environment.num_envs),)) for move in moves]
 

@@ -19,7 +19,6 @@ from marless.functions.messages.usage import Usage
 
 
 def attempt(kind, asked, took_ms, slots=2, init_ms=0.0, size=1.0, beside_s=0.0, function="actor"):
-    """An attempt that began at once."""
     ended = asked + (took_ms + init_ms) / 1000 + beside_s
     return AttemptRecord(
         round=0, work=kind, function=function, kind=kind, size=size, slots=slots, asked_at=asked, ended_at=ended,
@@ -178,7 +177,6 @@ def test_the_same_seed_draws_the_same_durations():
 
 
 def _later(records):
-    """The same records after all others."""
     return [
         msgspec.structs.replace(each, asked_at=each.asked_at + 100, ended_at=each.ended_at + 100) for each in records
     ]

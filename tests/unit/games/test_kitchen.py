@@ -56,7 +56,6 @@ def features(step, cook=0):
 
 
 def serve(environment):
-    """The rewards ``[steps, 2]`` of two cooks who serve one soup."""
     environment.reset(np.random.default_rng(0))
     steps = [act(environment, *pair) for pair in zip(SERVE, COOK, strict=True)]
     return np.array([step.rewards[0] for step in steps]), steps

@@ -113,12 +113,10 @@ class Deployment:
                 self.unlist(name)
 
     def unlist(self, run):
-        """The coordinator of a run removes what nobody drives from the list."""
         if lease.read(self.ledgers[run])[0].holder != lease.CLOUD:
             self.live.remove(run)
 
     def check(self):
-        """What holds at any time."""
         state = read_state(self, "s")
         grants = state.live.values() if state else []
         outcomes = state.over.values() if state else []

@@ -34,7 +34,6 @@ def user(tmp_path, shell):
 
 @pytest.fixture
 def watched():
-    """Runs a function as a task, and returns what the process tells of it."""
     files = ForeignFiles()
 
     def watch(task):

@@ -43,7 +43,6 @@ def third():
 
 @pytest.fixture(autouse=True)
 def as_before():
-    """No test leaves anything behind."""
     with ProcessGuard("the tests", "tests"):
         yield
 

@@ -74,7 +74,6 @@ def scene(name, spec, made, team=APART, precision=np.float64, seed=1, **settings
 
 
 def learned(algorithm, context, **tensors):
-    """All tensors after a round's updates."""
     groups = sorted(set(context.team.groups))
     share = Share([stage.name for stage in algorithm.stages], groups, range(context.config.updates_per_round))
     known = dataclasses.replace(context, tensors={**context.tensors, **tensors})

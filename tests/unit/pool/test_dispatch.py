@@ -197,7 +197,6 @@ def makespan(seconds, slots):
 
 
 def best_makespan(seconds, slots):
-    """By trying every assignment."""
     best = inf
     for places in itertools.product(range(slots), repeat=len(seconds)):
         loads = [0.0] * slots

@@ -48,7 +48,6 @@ def learn(lane, device):
 
 
 def sample(lane, round_, rollouts):
-    """Asks for the rollouts, which one task plays."""
     name = f"run/{round_:06d}/sample/{rollouts[0]:05d}-{rollouts[-1]:05d}"
     task = make_task(
         SampleTask, id=name, run="run", round=round_, output="o", timeout_s=60.0, seed=1, policies=(),

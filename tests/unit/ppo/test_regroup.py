@@ -46,8 +46,6 @@ ALGORITHMS = pytest.mark.parametrize("name", ["mappo", "ippo"])
 
 
 class Memory:
-    """A store in memory that records reads."""
-
     def __init__(self):
         self.objects, self.read = {}, []
 
@@ -113,7 +111,6 @@ def scene(name, state=None, rollouts=None, **fields):
 
 
 def made(memory, task):
-    """All tensors of the answer, and its metrics."""
     objects, reply = regroup(task, memory)
     assert [output.kind for output in objects] == ["policies", "learner"]
     policies, learner = (output.tensors for output in objects)

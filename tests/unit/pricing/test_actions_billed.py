@@ -29,7 +29,6 @@ class Judge:
         self.keep, self.calls, self.payer = keep, 0, {}
 
     def ask(self, asker, questions):
-        """What an attempt has used after these questions."""
         use, given = CallUse(), set()
         for question in questions:
             if not self.keep or question not in self.payer:

@@ -19,7 +19,6 @@ def episode(steps, colour, size=(300, 260)):
 
 
 def animation(*teams):
-    """Of names and their episodes."""
     panels = [Panel(name, episodes.__getitem__) for name, episodes in teams]
     return Animation(panels, len(teams[0][1]), frame_ms=80)
 

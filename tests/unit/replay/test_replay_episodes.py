@@ -24,7 +24,6 @@ LBF = EnvTask(name="lbf/8x8-2p-3f", options={"horizon": 6})
 
 
 def team(task):
-    """Agents that act at random."""
     spec = registry.spec(task)
     agents = tuple(range(len(spec.agents)))
     acting = Team(groups=agents, opponents=Opponents(agents=agents, acting="random"))
@@ -32,12 +31,10 @@ def team(task):
 
 
 def drawn(environment):
-    """The picture of an environment's state."""
     return picture(rendering(environment))
 
 
 def play(playing, episodes, seed):
-    """All frames of so many episodes."""
     stage = EpisodeStage(playing, seed)
     with closing(stage):
         return [list(stage.episode(number)) for number in range(episodes)]
@@ -140,8 +137,6 @@ class Drawn(Sound):
 
 
 class Undrawn(Sound):
-    """It has no pictures."""
-
     def render(self):
         return None
 

@@ -238,7 +238,6 @@ def test_losses_are_given_in_per_cent_of_what_the_baseline_gained():
 
 
 def flat(**fields):
-    """A run that stays at -80."""
     return lambda base: {"curve": a_curve(1000, 10.0, base.dollars, -80.0, -80.0), **fields}
 
 

@@ -107,8 +107,6 @@ def test_what_is_bound_is_asked_until_the_block_ends(tmp_path):
 
 
 class Half:
-    """A host that answers every second action."""
-
     def ask(self, name, actions):
         return [CallOutcome(b"yes") if place % 2 else CallOutcome(error="too hard") for place, _ in enumerate(actions)]
 

@@ -25,8 +25,6 @@ SPEC = marked_rollouts.spec(masked=True)
 
 
 class Stored(MemoryStorage):
-    """Storage that records reads."""
-
     def __init__(self):
         super().__init__()
         self.asked = []
@@ -199,8 +197,6 @@ class NewProcesses(World):
 
 
 class OneProcess(NewProcesses):
-    """One process runs all functions."""
-
     forgets = False
 
 

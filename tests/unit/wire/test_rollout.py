@@ -89,8 +89,6 @@ def same_bytes(left, right):
 
 
 class Shelf:
-    """One stored object."""
-
     def __init__(self, body):
         self.body = body
 

@@ -210,7 +210,6 @@ def test_objects_are_read_together_and_checked_against_their_references():
 
 
 def later(kind, work, **fields):
-    """A task of round 1."""
     common = {"run": "run", "timeout_s": TASK.timeout_s, "seed": TASK.address.seed, "team": TASK.team}
     return make_task(kind, **common, id=f"run/000001/{work}", round=1, output=f"rounds/000001/{work}", **fields)
 

@@ -26,8 +26,6 @@ SAMPLING = {"environment": TOY, "num_envs": 2, "rollout_length": 5}
 
 
 class Store(MemoryStorage):
-    """A run's objects, and its functions."""
-
     def ask(self, handler, kind, round_, work, **fields):
         task = make_task(
             kind, id=keys.task_id("r", round_, work), run="r", round=round_, output=keys.output_prefix(round_, work),
