@@ -50,13 +50,13 @@ if TYPE_CHECKING:
     from marless import settings
     from marless.coordinator.config.schema import ConfigError
     from marless.coordinator.errors import UserError
-    from marless.costs import estimate, plan, simulate
-    from marless.driving import RunFailed, TrainingInterrupted, resume, train
+    from marless.estimates import estimate, plan, simulate
     from marless.experiments import ablate, benchmark, compare, study
     from marless.reports.user_code.decorators import algorithm, environment, judge, rule
     from marless.results import crossplay, evaluate, export, replay, report
     from marless.run import Run, load_policy, open_run
     from marless.settings import *  # noqa: F403
+    from marless.training import RunFailed, TrainingInterrupted, resume, train
 
     __all__ += settings.__all__  # for pyright
     __version__: str
@@ -65,9 +65,9 @@ if TYPE_CHECKING:
 _MODULES = {
     "marless.coordinator.config.schema": ("ConfigError",),
     "marless.coordinator.errors": ("UserError",),
-    "marless.costs": ("estimate", "plan", "simulate"),
+    "marless.estimates": ("estimate", "plan", "simulate"),
     "marless.reports.user_code.decorators": ("algorithm", "environment", "judge", "rule"),
-    "marless.driving": ("RunFailed", "TrainingInterrupted", "resume", "train"),
+    "marless.training": ("RunFailed", "TrainingInterrupted", "resume", "train"),
     "marless.experiments": ("ablate", "benchmark", "compare", "study"),
     "marless.results": ("crossplay", "evaluate", "export", "replay", "report"),
     "marless.run": ("Run", "load_policy", "open_run"),

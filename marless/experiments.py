@@ -16,7 +16,6 @@ from marless.comparison.compare_runs import RunComparison, compare_runs
 from marless.coordinator.config.loading import overrides, spelled_out
 from marless.coordinator.config.nested_tables import merge
 from marless.coordinator.errors import UserError
-from marless.driving import ConfigLike, TrainingInterrupted, configuration, ends_at_once
 from marless.functions.encoding import to_json
 from marless.functions.environments.registry import spec
 from marless.infra.local.available_cores import cores
@@ -28,6 +27,7 @@ from marless.studies.campaign import CampaignView
 from marless.studies.seeds import seeds_of
 from marless.studies.study_file import parse
 from marless.studies.train_study import StudyResult, named_study, train_study, with_pool
+from marless.training import ConfigLike, TrainingInterrupted, configuration, ends_at_once
 from marless.user_errors import path_of, require_list, short_errors
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any, overload
 from marless.ablation.ablate import AblationResult
 from marless.comparison.compare_runs import RunComparison
 from marless.comparison.comparison import Comparison
+from marless.comparison.crossplay_tournament import Tournament
 from marless.comparison.paired_by_seed import PairedComparison
 from marless.comparison.run_evaluations import Axis
-from marless.comparison.tournament import Tournament
 from marless.coordinator.errors import UserError
 from marless.estimation.estimate import Estimate
 from marless.estimation.forecast import Simulated

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marless.comparison.comparison import ArmRow, Comparison, CurveBands
+from marless.comparison.crossplay_tournament import Tournament
 from marless.comparison.run_evaluations import Axis
 from marless.comparison.score_tables import amount, measured
-from marless.comparison.tournament import Tournament
 from marless.reports.digits import Digits, digits_of
 from marless.reports.evaluations import METRIC
 from marless.reports.plot_style import PlotLine, draw_lines, finish, heading, look, quiet, save, sheet

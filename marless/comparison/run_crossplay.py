@@ -4,8 +4,8 @@ import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from marless.comparison import comparison_plots, tournament
-from marless.comparison.tournament import Tournament
+from marless.comparison import comparison_plots, crossplay_tournament
+from marless.comparison.crossplay_tournament import Tournament
 from marless.coordinator.errors import UserError
 from marless.functions.encoding import to_json
 from marless.functions.environments.base import EnvironmentFault, EnvTask, Unsupported
@@ -40,7 +40,7 @@ def crossplay(
     task, seed, teams = _league(folder) if len(names) == 1 else _teams(folder, names, store)
     try:
         with resources_of(folder):
-            return tournament.play(teams, task, episodes, seed, sampled, progress)
+            return crossplay_tournament.play(teams, task, episodes, seed, sampled, progress)
     except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
         raise UserError(f"{folder.name}: {error}") from error
 

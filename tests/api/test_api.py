@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import marless
-from marless import driving, existing_run
+from marless import existing_run, training
 from marless.backends import registry
 from marless.cli.app import main
 from marless.coordinator.config import toml_dump
@@ -195,7 +195,7 @@ def test_a_cell_that_trains_is_run_again(small):
 def test_a_short_run_goes_on_to_higher_limits_with_its_own_sizes_of_evaluations(small):
     task = {"task": {"name": "pettingzoo:some.module:make"}}
     folder = RunFolder(marless.train(small, run="one", quiet=True).path)
-    short, longer = (driving.configuration(task, {"stop": {"rounds": rounds}}) for rounds in (3, 400))
+    short, longer = (training.configuration(task, {"stop": {"rounds": rounds}}) for rounds in (3, 400))
     assert short.evaluation.final_episodes < longer.evaluation.final_episodes
     folder.write(CONFIG, toml_dump.document(short).encode())
     assert existing_run.new_limits(folder, longer, ["task.name", "stop.rounds"], "local") == ["stop.rounds=400"]
@@ -250,9 +250,9 @@ def test_an_interrupt_stops_the_run_in_order_and_the_cells_that_follow(small, ho
     with pytest.raises(
         KeyboardInterrupt, match=r"stopped after 1 round; go on with: marless\.resume\('one'\)"
     ) as stopped:
-        driving.run_of(
+        training.run_of(
             *train_and_resume.train(
-                driving.configuration(small, {"stop": stop}), RunLocation(registry.backend("local")), drive, "one"
+                training.configuration(small, {"stop": stop}), RunLocation(registry.backend("local")), drive, "one"
             )
         )
     assert stopped.type is marless.TrainingInterrupted

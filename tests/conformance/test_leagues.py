@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from training_runs import train
 
-from marless.comparison import tournament
+from marless.comparison import crossplay_tournament
 from marless.runs.run_policies import load_checkpoints, load_team
 from marless.runs.run_store import RUNS
 
@@ -28,7 +28,7 @@ def test_a_league_forgets_nothing(tmp_path, shell, game, seed):
     folder = RUNS.find("run")
     found, checkpoints = load_checkpoints(folder)
     teams = {**checkpoints, "newest": load_team(folder)[1]}
-    matrix = tournament.play(teams, found.plan.config.task, 160, seed, sampled=True)
+    matrix = crossplay_tournament.play(teams, found.plan.config.task, 160, seed, sampled=True)
     print(game, seed, matrix.ratings, matrix.scores[-1])
     for score, error in zip(matrix.scores[-1], matrix.errors[-1], strict=True):
         assert score + error >= 0.5

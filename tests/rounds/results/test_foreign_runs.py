@@ -11,9 +11,9 @@ from commands import Commands
 import marless as api
 from marless.cli.app import main
 from marless.coordinator.errors import UserError
-from marless.driving import configuration
 from marless.runs.folder import RunFolder, sha256
 from marless.runs.integrity.trusted_origin import named_code
+from marless.training import configuration
 
 SETTINGS = ("actors.num_envs=2", "algorithm.hidden=[8]", "evaluation.episodes=2", "evaluation.final_episodes=2")
 PLAYS = (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from marless.comparison.comparison_plots import draw_scores
-from marless.comparison.tournament import Tournament, play, ratings, win_shares
+from marless.comparison.crossplay_tournament import Tournament, play, ratings, win_shares
 from marless.functions.environments.base import EnvTask
 from marless.reports import crossplay
 from marless.reports.policy import scripted_policy

@@ -8,7 +8,6 @@ from typing import Any
 from marless.backends import registry
 from marless.coordinator.config.loading import overrides
 from marless.coordinator.errors import UserError
-from marless.driving import ConfigLike, configuration
 from marless.estimation.estimate import Estimate, estimate_run
 from marless.estimation.recording import recording_of
 from marless.estimation.run_plan import RunPlan, plan_run
@@ -17,6 +16,7 @@ from marless.estimation.simulation import simulate as simulate_recording
 from marless.estimation.targets import Target
 from marless.estimation.virtual_functions import Faults
 from marless.infra.local.available_cores import cores
+from marless.training import ConfigLike, configuration
 from marless.user_errors import path_of, short_errors
 
 _FAULTS = ("slow", "cold", "throttled", "lost")
