@@ -92,32 +92,25 @@ class DynamoLedger:
 
         With `after`, which starts with `prefix` too, only names greater than it.
         """
-        condition, values = "#scope = :scope", {":scope": {"S": self._scope}}
-        names = {"#scope": "scope"}
+        condition, values = "", {}
         if after:
             # A query takes one condition on the sort key, so a range covers both `after` and the prefix.
-            condition += " AND #item BETWEEN :from AND :to"
-            values |= {":from": {"S": f"{after}\0"}, ":to": {"S": f"{prefix}\U0010ffff"}}
-            names["#item"] = "item"
+            condition = " AND #item BETWEEN :from AND :to"
+            values = {":from": {"S": f"{after}\0"}, ":to": {"S": f"{prefix}\U0010ffff"}}
         elif prefix:  # DynamoDB refuses an empty one
-            condition += " AND begins_with(#item, :prefix)"
-            values[":prefix"] = {"S": prefix}
-            names["#item"] = "item"
-        pages = self._client.get_paginator("query").paginate(
-            TableName=self._table,
-            KeyConditionExpression=condition,
-            ExpressionAttributeNames=names,
-            ExpressionAttributeValues=values,
-            ConsistentRead=True,
-        )
-        with storage_errors("read", self._at(f"{prefix}*")):
-            entries: list[_Item] = [entry for page in pages for entry in page["Items"]]
+            condition, values = " AND begins_with(#item, :prefix)", {":prefix": {"S": prefix}}
+        entries = self._query(condition, values, ["item"] if condition else [])
         bodies = []
         for entry in entries:
             name = entry["item"]["S"]
             if record := self._record(entry) or self.load(name):
                 bodies.append((name, record.body))
         return bodies
+
+    def names(self) -> list[str]:
+        """The names of all items, sorted. Their bodies are not read."""
+        entries = self._query("", {}, ["item"], ProjectionExpression="#item")
+        return [entry["item"]["S"] for entry in entries]
 
     def remove(self, item: str) -> None:
         """Removes the item, whatever its version; a missing item is ignored."""
@@ -138,6 +131,19 @@ class DynamoLedger:
     def close(self) -> None:
         """Closes the connections; idempotent."""
         self._client.close()
+
+    def _query(self, condition: str, values: _Item, names: list[str], **options: str) -> list[_Item]:
+        """The entries of this scope that meet the condition, sorted. `names` are the attributes that it needs."""
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._table,
+            KeyConditionExpression=f"#scope = :scope{condition}",
+            ExpressionAttributeNames={f"#{name}": name for name in ("scope", *names)},
+            ExpressionAttributeValues={":scope": {"S": self._scope}, **values},
+            ConsistentRead=True,
+            **options,
+        )
+        with storage_errors("read", self._at("*")):
+            return [entry for page in pages for entry in page["Items"]]
 
     def _replace(self, new: _Item, version: int) -> _Item:
         """Writes `new` conditionally; returns `new`, or the item that made the condition fail."""

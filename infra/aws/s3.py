@@ -163,11 +163,15 @@ class S3Storage:
 
     def list(self, prefix: str) -> list[str]:
         """The keys that start with `prefix`, sorted."""
+        return sorted(self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """The bytes of each object whose key starts with `prefix`, by key."""
         start = self._prefix + check_prefix(prefix)
         with storage_errors("list", self._at(start)):
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=start)
-            names = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
-        return sorted(name.removeprefix(self._prefix) for name in names)
+            entries = [entry for page in pages for entry in page.get("Contents", ())]
+        return {entry["Key"].removeprefix(self._prefix): entry["Size"] for entry in entries}
 
 
 def tenant_runs(cloud: Cloud, settings: Settings) -> list[str]:

@@ -28,7 +28,7 @@ GROUPS = {
         "config": "print the settings of a run with descriptions",
     },
     "keep": {"runs": "list, archive, restore, remove and verify runs"},
-    "cloud": {"cloud": "deploy, teardown, policy, logs: the deployment on AWS"},
+    "cloud": {"cloud": "the deployment on AWS, and the runs that it holds"},
     "machines": {
         "worker": "serve runs that another machine drives",
         "doctor": "check which programs and packages are installed",
@@ -49,6 +49,10 @@ FAMILIES = {
         "teardown": "delete a deployment and all its runs",
         "policy": "print the IAM policy that training, or deploying, needs",
         "logs": "print the logs of deployed functions",
+        "runs": "list the runs that a deployment holds",
+        "archive": "write a run of the cloud into one file",
+        "restore": "bring a run of the cloud back from that file",
+        "remove": "delete runs in the cloud",
     },
 }
 # Commands that most users never need.

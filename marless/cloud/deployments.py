@@ -29,9 +29,7 @@ MOST_CALLS = 256
 def locate(backend: RemoteBackend, run: str, tenant: str, region: str | None) -> LocatedDeployment:
     """The tenant's deployment, as it is, for the run. Raises `UserError` when there is none, and `StorageFault`."""
     cloud = backend.cloud(region)
-    if (deployment := describe(cloud, stack_name(tenant))) is None:
-        make = deploy_command(backend.name, tenant, region)
-        raise UserError(f"tenant {tenant} has no deployment there; make it with: {make}")
+    deployment = require_deployment(backend, cloud, tenant, region)
     deployment_ref = _deployment_ref(run, deployment, cloud)
     return LocatedDeployment(
         deployment_ref,
@@ -40,6 +38,14 @@ def locate(backend: RemoteBackend, run: str, tenant: str, region: str | None) ->
         deployment.resources,
         deploy_command(backend.name, tenant, region),
     )
+
+
+def require_deployment(backend: RemoteBackend, cloud: Cloud, tenant: str, region: str | None) -> Deployment:
+    """The tenant's deployment. Raises `UserError` when there is none, and `StorageFault`."""
+    if (deployment := describe(cloud, stack_name(tenant))) is None:
+        make = deploy_command(backend.name, tenant, region)
+        raise UserError(f"tenant {tenant} has no deployment there; make it with: {make}")
+    return deployment
 
 
 def deployed_in(cloud: Cloud, deployment_ref: DeploymentRef) -> Deployed:

@@ -26,7 +26,7 @@ from marless.reports import atomic_files, statistics
 from marless.reports.provenance import source_sha256
 from marless.reports.statistics import FinalReturn
 from marless.runs.folder import CONFIG, IDENTITY, RunFolder, sha256
-from marless.runs.stored_run import look
+from marless.runs.stored_run import Stored, look
 from marless.runs.upkeep.disk_space import size_of
 
 _FILES = (IDENTITY, CONFIG, LEDGER_FILE, f"{LEDGER_FILE}-wal")
@@ -78,6 +78,22 @@ def rows(folders: Iterable[RunFolder]) -> list[RunRow]:
     return sorted(all_rows, key=lambda row: (row.created, row.run))
 
 
+def row_of(stored_run: Stored, **fields: Any) -> RunRow:
+    """The row of a run that can be read; `fields` say where it is, and how many bytes it has."""
+    state = stored_run.state
+    return RunRow(
+        **fields,
+        status=stored_run.standing,
+        rounds=state.round,
+        env_steps=state.env_steps,
+        final_return=statistics.summary(state.final) if state.final else None,
+        train_seconds=state.seconds,
+        dollars=float(budget.dollars(stored_run.plan, state.meter)),
+        created=stored_run.identity.created,
+        task=stored_run.plan.config.task.name,
+    )
+
+
 def _beside(parent: Path, folders: Iterable[RunFolder]) -> list[RunRow]:
     """The rows of runs in one folder, by its index, which is written where it was not right."""
     code = source_sha256()
@@ -107,19 +123,8 @@ def _row(folder: RunFolder) -> tuple[RunRow, bool]:
     fields: dict[str, Any] = {"run": folder.name, "folder": str(folder.path)}
     try:
         with look(folder) as stored_run:
-            state = stored_run.state
-            row = RunRow(
-                **fields,
-                status=stored_run.standing,
-                rounds=state.round,
-                env_steps=state.env_steps,
-                final_return=statistics.summary(state.final) if state.final else None,
-                train_seconds=state.seconds,
-                dollars=float(budget.dollars(stored_run.plan, state.meter)),
-                created=stored_run.identity.created,
-                task=stored_run.plan.config.task.name,
-            )
-            return row, stored_run.identity.deployment_ref is None and not stored_run.driven
+            lasts = stored_run.identity.deployment_ref is None and not stored_run.driven
+            return row_of(stored_run, **fields), lasts
     except (UserError, ConfigError, Unresumable, StorageFault) as error:
         return RunRow(**fields, status="unreadable", problem=one_line(error)), False
 

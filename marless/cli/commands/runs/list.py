@@ -1,7 +1,7 @@
 """marless runs list: list all runs, oldest first."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from marless.cli import arguments as common
 from marless.cli.command_names import family_overview
@@ -38,6 +38,11 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "runs", nargs="*", metavar="RUN_OR_STUDY", help="runs, studies or ablations (default: all runs under runs/)"
     )
+    shown(parser)
+
+
+def shown(parser: ArgumentParser) -> None:
+    """Adds which rows a list shows, and how."""
     parser.add_argument("--long", action="store_true", help="all columns")
     parser.add_argument(
         "--status", metavar="STATUS", help="only runs with this status, such as finished or interrupted"
@@ -52,6 +57,14 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Prints a row for every run, with the reason for runs that cannot be read."""
     all_rows = rows(folders_of(options.runs) if options.runs else RUNS.folders())
+    show(all_rows, options)
+    if not options.runs and not options.json:
+        _note_others()
+    return 0
+
+
+def show(all_rows: Sequence[RunRow], options: Namespace) -> None:
+    """Print those rows that the options ask for."""
     matching_rows = [
         row
         for row in all_rows
@@ -61,15 +74,11 @@ def run(options: Namespace) -> int:
     if options.json:
         for row in matching_rows:
             say_json(row)
-        return 0
-    if matching_rows:
+    elif matching_rows:
         columns = _LONG if options.long else _SHORT
         say_text(table(columns, [_cells(row, len(columns)) for row in matching_rows]))
     else:
         say("no such runs" if all_rows else f"no runs here; start one with: {program_name()} train")
-    if not options.runs:
-        _note_others()
-    return 0
 
 
 def _note_others() -> None:

@@ -21,7 +21,7 @@ EXAMPLES = """examples:
   marless runs remove                  what commands that were cut short have left
 
 A run that a process here trains is refused. One in the cloud goes on there: `marless stop` it first. What the cloud
-holds of a run stays until `marless cloud teardown`."""
+holds of a run stays there: see `marless cloud remove`."""
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -1,0 +1,167 @@
+"""The runs that a tenant's deployment holds: listed, removed, archived and restored from any machine."""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from marless.backends.base import RemoteBackend
+from marless.cloud.deployments import require_deployment
+from marless.coordinator.core.state import Plan
+from marless.coordinator.drive import lease, run_manifest
+from marless.coordinator.drive.ledger_items import CHECKPOINT, Unresumable, load_state
+from marless.coordinator.drive.ports import Storage
+from marless.coordinator.errors import UserError, one_line
+from marless.functions.encoding import Undecodable
+from marless.functions.errors import KeyTaken, StorageFault
+from marless.infra.aws.detached_ports import Deployed
+from marless.infra.aws.function_settings import Settings
+from marless.infra.aws.s3 import tenant_runs
+from marless.infra.local import own_process
+from marless.infra.local.file_storage import FileStorage
+from marless.runs.folder import decode_identity
+from marless.runs.lease_renewal import this_process
+from marless.runs.run_store import RunStore, require_name
+from marless.runs.stored_run import Stored
+from marless.runs.upkeep.archives import pack, unpack
+from marless.runs.upkeep.listing import RunRow, row_of
+
+if TYPE_CHECKING:
+    from marless.infra.aws.detached_ports import RunPorts
+
+# Objects that are copied at once.
+_THREADS = 16
+# Where an archive has the ledger's items. No object of a run begins so.
+_ITEMS = "items/"
+_UNREADABLE = (Unresumable, Undecodable, StorageFault)
+
+
+class CloudRuns:
+    """The runs of a tenant. Raises `UserError` without a deployment, and `StorageFault` if AWS refuses a request."""
+
+    def __init__(self, backend: RemoteBackend, tenant: str, region: str | None) -> None:
+        self._cloud = backend.cloud(region)
+        deployment = require_deployment(backend, self._cloud, tenant, region)
+        self._settings = Settings(deployment.bucket, deployment.table, deployment.tenant)
+        self._deployed = Deployed(self._settings, self._cloud)
+
+    def rows(self) -> list[RunRow]:
+        """One row for each run, the oldest first."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            rows = pool.map(self.row, tenant_runs(self._cloud, self._settings))
+        return sorted(rows, key=lambda row: (row.created, row.run))
+
+    def row(self, run: str) -> RunRow:
+        """The progress of the run, and the bytes of its objects. `problem` says why a run cannot be read."""
+        ports = self._ports(run)
+        size = sum(ports.storage.sizes("").values())
+        try:
+            return row_of(_stored(ports), run=run, folder="", bytes=size)
+        except _UNREADABLE as error:
+            return RunRow(run=run, folder="", status="unreadable", bytes=size, problem=one_line(error))
+
+    def remove(self, run: str) -> None:
+        """Remove the ledger of the run, then its objects.
+
+        A command that was killed meanwhile can be typed again. Raises `UserError` for a run that is driven.
+        """
+        with self._held(run) as ports:
+            _clear(ports)
+            self._deployed.live.remove(run)
+
+    def archive(self, run: str, path: Path) -> int:
+        """Write the run into the new file `path`, and return how many files that holds. Raises like `remove`."""
+        with self._held(run) as ports, TemporaryDirectory() as scratch:
+            if (manifest := run_manifest.read(ports.ledger)) is None:
+                raise UserError(f"{run} has no plan in the cloud, so it was removed in part; remove it")
+            folder = RunStore(Path(scratch)).create(run, run)
+            folder.adopt(manifest)
+            _copy(ports.storage, FileStorage(folder.path / "objects"), _without_ledger(ports.storage.list("")))
+            items = FileStorage(folder.path)
+            for item, body in ports.ledger.items(""):
+                if item != lease.LEASE:
+                    items.put(f"{_ITEMS}{item}", body)
+            return pack(folder, path)
+
+    def restore(self, path: Path) -> str:
+        """Put the run of an archive into the cloud, and return its name. The plan comes last: it makes it a run.
+
+        A command that was killed meanwhile can be typed again. Raises `UserError` if there is a run of that name.
+        """
+        with TemporaryDirectory() as scratch:
+            folder = unpack(path, RunStore(Path(scratch)))
+            run, files = folder.identity().run, FileStorage(folder.path)
+            bodies = {key.removeprefix(_ITEMS): files.get(key) for key in files.list(_ITEMS)}
+            if run_manifest.MANIFEST not in bodies:
+                raise UserError(f"{path} is not from `cloud archive`; `runs restore` reads it")
+            ports = self._ports(run)
+            if run_manifest.MANIFEST in ports.ledger.names():
+                raise UserError(f"tenant {self._settings.tenant} has a run {run}; remove it first")
+            _clear(ports)  # what a command left that was killed
+            objects = FileStorage(folder.path / "objects")
+            _copy(objects, ports.storage, objects.list(""))
+            bodies |= {run_manifest.MANIFEST: bodies.pop(run_manifest.MANIFEST)}
+            for item, body in bodies.items():
+                ports.ledger.commit(item, body, 0)
+        return run
+
+    def _ports(self, run: str) -> "RunPorts":
+        require_name(run, "the run")
+        return self._deployed.outside(run)
+
+    @contextmanager
+    def _held(self, run: str) -> "Iterator[RunPorts]":
+        """Within the block nothing else drives the run. The lease of a run that the block removed goes, too."""
+        ports = self._ports(run)
+        if not ports.ledger.names() and not ports.storage.list(""):
+            raise UserError(f"tenant {self._settings.tenant} has no run {run}")
+        ledger, process = ports.ledger, this_process()
+        try:
+            lease.take(ledger, process, ledger.now, own_process.address(), own_process.has_ended)
+        except lease.LeaseHeld as error:
+            raise UserError(f"{run}: {error}") from error
+        try:
+            yield ports
+        finally:
+            if ledger.names() == [lease.LEASE]:
+                ledger.remove(lease.LEASE)
+            else:
+                lease.release(ledger, process)
+
+
+def _stored(ports: "RunPorts") -> Stored:
+    """Raises one of `_UNREADABLE`."""
+    manifest, (lease_, _) = run_manifest.read(ports.ledger), lease.read(ports.ledger)
+    if manifest is None:
+        raise StorageFault("it has no plan: somebody began to remove it or to restore it; type that command again")
+    if (state := load_state(ports.ledger)) is None:
+        raise StorageFault("it has not begun")
+    driven = lease_.is_taken("", ports.ledger.now(), own_process.has_ended)
+    plan: Plan = manifest.plan()
+    identity, checkpoint = decode_identity(manifest.identity), load_state(ports.ledger, CHECKPOINT)
+    return Stored(plan, identity, state, checkpoint, ports.storage, driven, ports.ledger, lease_.problem)
+
+
+def _clear(ports: "RunPorts") -> None:
+    """Removes all items but the lease, then all objects."""
+    for item in ports.ledger.names():
+        if item != lease.LEASE:
+            ports.ledger.remove(item)
+    ports.storage.delete(ports.storage.list(""))
+
+
+def _without_ledger(keys: Iterable[str]) -> list[str]:
+    """Bodies of items that are objects are copied with their items."""
+    return [key for key in keys if not key.startswith("ledger/")]
+
+
+def _copy(source: Storage, target: Storage, keys: Iterable[str]) -> None:
+    def copy(key: str) -> None:
+        with suppress(KeyTaken):  # by this same write, whose answer was lost
+            target.put(key, source.get(key))
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for _ in pool.map(copy, keys):
+            pass

@@ -1,0 +1,107 @@
+"""What a deployment holds of runs is listed, archived, restored and removed to the last object, whatever is killed."""
+
+import os
+
+import pytest
+from emulated_runs import detach, same, summary
+
+from marless.backends import registry
+from marless.cloud.cloud_runs import CloudRuns
+from marless.coordinator.errors import UserError
+from marless.infra.aws.dynamodb import DynamoLedger
+from marless.infra.aws.s3 import S3Storage
+
+HERE = ("--backend", "emulated")
+# The calls that change something in the account.
+CHANGES = ((S3Storage, "put"), (S3Storage, "delete"), (DynamoLedger, "commit"), (DynamoLedger, "remove"))
+
+
+@pytest.fixture
+def runs(place, marless):
+    return CloudRuns(registry.remote("emulated"), "default", None)
+
+
+def held(place, run):
+    """What the account holds of a run. Its completion sets expire by themselves."""
+    bucket, table = place.deployment.bucket, place.deployment.table
+    pages = place.cloud.client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket)
+    keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+    pages = place.cloud.client("dynamodb").get_paginator("scan").paginate(TableName=table)
+    items = [f"{item['scope']['S']}/{item['item']['S']}" for page in pages for item in page["Items"]]
+    return [name for name in (*keys, *items) if run in name.split("/") and not name.startswith("sets/")]
+
+
+def unleased(names):
+    return [name for name in names if not name.endswith("/lease")]
+
+
+def killed(change, number):
+    """Make the change in a process of its own that ends at change `number`. True if that came."""
+    if (child := os.fork()) == 0:
+        count = 0
+
+        def dying(call):
+            def counted(*arguments):
+                nonlocal count
+                if (count := count + 1) == number:
+                    os._exit(9)
+                return call(*arguments)
+
+            return counted
+
+        for owner, name in CHANGES:
+            setattr(owner, name, dying(getattr(owner, name)))
+        change(CloudRuns(registry.remote("emulated"), "default", None))
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+def test_a_run_that_was_restored_goes_on_as_if_it_had_stayed(place, marless, finished, expected, tmp_path):
+    detach(marless, "held", "stop.rounds=2")
+    finished("held")
+    before, path = unleased(held(place, "held")), tmp_path / "held.tar.gz"
+    (row,) = [line for line in marless("cloud", "runs", *HERE).out if line.startswith("held ")]
+    assert "finished" in row
+    assert marless("cloud", "archive", "held", *HERE, "--out", str(path)).out == [str(path)]
+    assert marless("cloud", "remove", "held", *HERE, "--yes").out[0].startswith("removed held, ")
+    assert held(place, "held") == []
+    assert marless("cloud", "restore", str(path), *HERE).code == 0
+    assert held(place, "held") == before
+    assert marless("resume", "held", "stop.rounds=4").code == 0
+    same(summary(place.home, "held"), expected(marless))
+
+
+def test_a_command_that_was_killed_is_finished_by_the_same_command(place, marless, runs, tmp_path):
+    path = tmp_path / "killed.tar.gz"
+    assert marless.train("killed", *HERE, "stop.rounds=1").code == 0
+    before = unleased(held(place, "killed"))
+    runs.archive("killed", path)
+    kills = 0
+    while killed(lambda again: again.remove("killed"), kills + 1):
+        kills += 1
+        CloudRuns(registry.remote("emulated"), "default", None).remove("killed")
+        assert held(place, "killed") == []
+        while killed(lambda again: again.restore(path), kills + 1) and kills < 5:
+            kills += 1
+        if unleased(held(place, "killed")) != before:
+            runs.restore(path)
+        assert held(place, "killed") == before
+    assert kills > 5
+
+
+@pytest.mark.parametrize("change", ["archive", "remove"])
+def test_a_driven_run_is_refused(place, marless, runs, finished, change):
+    place.inject({"service": "lambda", "action": "POST", "key": f"driven-{change}", "fault": "swallow"})
+    detach(marless, f"driven-{change}")
+    said = marless("cloud", change, f"driven-{change}", *HERE, *(["--yes"] if change == "remove" else []))
+    assert said.code == 2 and "this run is driven in the cloud" in said.err[-1]
+    finished(f"driven-{change}", sweeping=True)
+
+
+def test_an_archive_of_a_folder_is_no_run_of_the_cloud(place, marless, runs, tmp_path):
+    path = tmp_path / "folder.tar.gz"
+    assert marless.train("folder").code == 0 and marless("runs", "archive", "folder", "--out", str(path)).code == 0
+    with pytest.raises(UserError, match="`runs restore` reads it"):
+        runs.restore(path)
+    with pytest.raises(UserError, match="tenant default has no run folder"):
+        runs.remove("folder")
