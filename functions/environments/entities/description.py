@@ -58,6 +58,11 @@ class Entities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         return len(self.own) + sum(len(block.columns) * block.features for block in self.blocks)
 
     @property
+    def names(self) -> str:
+        """The kinds of entities, with the number of features of each, for messages."""
+        return ", ".join([f"itself ({len(self.own)})", *(f"{block.name} ({block.features})" for block in self.blocks)])
+
+    @property
     def named_block(self) -> EntityBlock | None:
         """The block of the entities that actions name."""
         return next((block for block in self.blocks if block.first_action is not None), None)
