@@ -13,7 +13,7 @@ EXAMPLES = """examples:
   marless cloud remove first second     says how large they are, and asks
   marless cloud archive first && marless cloud remove first --yes
 
-A run that is driven is refused: stop it first. Folders under runs/ stay. Type the command again if it was cut short."""
+A run that is driven is refused: stop it first. Folders under runs/ stay. Type it again if it was cut short."""
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from marless.program import program_name
 EXAMPLES = """examples:
   marless cloud restore first.tar.gz
 
-Type the command again if it was cut short."""
+Type it again if it was cut short."""
 
 
 def arguments(parser: ArgumentParser) -> None:
