@@ -176,7 +176,7 @@ def test_a_policy_over_entities_acts_with_more_of_them():
     policy = Policy(larger, APART, {key: array for key, array in tensors.items() if key.startswith("policy/")})
     outputs, _ = policy.outputs(RandomTask(larger, 4).reset(np.random.default_rng(5)))
     assert outputs[0].shape == (3, 4, 3)
-    with pytest.raises(BadRequest, match=r"class all of the task describes no entities, and the policy knows itself \("):
+    with pytest.raises(BadRequest, match="class all of the task describes no entities, and the policy knows itself"):
         Policy(IMAGES, APART, {key: array for key, array in tensors.items() if key.startswith("policy/")})
 
 
