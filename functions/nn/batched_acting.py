@@ -234,8 +234,8 @@ def _for_entities_of(kind: AgentClass, network: LayeredWeights, identity: int) -
     if network.front is None:
         return network
     entities = None if kind.described is None else with_rest(kind.described, kind.observation_size + identity)
-    known = network.front.entities
-    if entities is None or not entities.is_like(known):
-        names = ["no entities" if each is None else each.names for each in (entities, known)]
+    known_entities = network.front.entities
+    if entities is None or not entities.is_like(known_entities):
+        names = ["no entities" if kinds is None else kinds.names for kinds in (entities, known_entities)]
         raise BadRequest(f"class {kind.name} of the task describes {names[0]}, and the policy knows {names[1]}")
     return network._replace(layers=[attention_over(entities)(*network.layers[0].arrays), *network.layers[1:]])

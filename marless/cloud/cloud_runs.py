@@ -67,13 +67,13 @@ class CloudRuns:
 
         A command that was killed meanwhile can be typed again. Raises `UserError` for a run that is driven.
         """
-        with self._held(run) as ports:
+        with self._without_driver(run) as ports:
             _clear(ports)
             self._deployed.live.remove(run)
 
     def archive(self, run: str, path: Path) -> int:
         """Write the run into the new file `path`, and return how many files that holds. Raises like `remove`."""
-        with self._held(run) as ports, TemporaryDirectory() as scratch:
+        with self._without_driver(run) as ports, TemporaryDirectory() as scratch:
             if (manifest := run_manifest.read(ports.ledger)) is None:
                 raise UserError(f"{run} has no plan in the cloud, so it was removed in part; remove it")
             folder = RunStore(Path(scratch)).create(run, run)
@@ -112,7 +112,7 @@ class CloudRuns:
         return self._deployed.outside(run)
 
     @contextmanager
-    def _held(self, run: str) -> "Iterator[RunPorts]":
+    def _without_driver(self, run: str) -> "Iterator[RunPorts]":
         """Within the block nothing else drives the run. The lease of a run that the block removed goes, too."""
         ports = self._ports(run)
         if not ports.ledger.names() and not ports.storage.list(""):

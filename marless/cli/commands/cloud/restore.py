@@ -27,6 +27,6 @@ def run(options: Namespace) -> int:
     from marless.cloud.deployments import options_of
 
     run_name = CloudRuns(registry.remote(options.backend), options.tenant, options.region).restore(options.file)
-    there = options_of(options.backend, options.tenant, options.region, usual="")
-    say(f"{run_name} is in the cloud again; look at it with: {program_name()} status {run_name}{there}")
+    location = options_of(options.backend, options.tenant, options.region, usual="")
+    say(f"{run_name} is in the cloud again; look at it with: {program_name()} status {run_name}{location}")
     return FINISHED

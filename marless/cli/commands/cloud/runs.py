@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 from marless.backends import registry
 from marless.cli import arguments as common
-from marless.cli.commands.runs.list import show, shown
+from marless.cli.commands.runs.list import row_options, show
 from marless.coordinator.errors import FINISHED
 
 EXAMPLES = """examples:
@@ -15,7 +15,7 @@ EXAMPLES = """examples:
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
-    shown(parser)
+    row_options(parser)
     common.remote_backend(parser)
 
 

@@ -38,10 +38,10 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "runs", nargs="*", metavar="RUN_OR_STUDY", help="runs, studies or ablations (default: all runs under runs/)"
     )
-    shown(parser)
+    row_options(parser)
 
 
-def shown(parser: ArgumentParser) -> None:
+def row_options(parser: ArgumentParser) -> None:
     """Adds which rows a list shows, and how."""
     parser.add_argument("--long", action="store_true", help="all columns")
     parser.add_argument(
