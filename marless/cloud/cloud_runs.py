@@ -158,10 +158,10 @@ def _without_ledger(keys: Iterable[str]) -> list[str]:
 
 
 def _copy(source: Storage, target: Storage, keys: Iterable[str]) -> None:
-    def copy(key: str) -> None:
+    def _put(key: str) -> None:
         with suppress(KeyTaken):  # by this same write, whose answer was lost
             target.put(key, source.get(key))
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        for _ in pool.map(copy, keys):
+        for _ in pool.map(_put, keys):
             pass

@@ -1,4 +1,4 @@
-"""marless cloud remove: deletes what a deployment holds of runs, after a question."""
+"""marless cloud remove: deletes runs in the cloud, after a question."""
 
 from argparse import ArgumentParser, Namespace
 
