@@ -28,13 +28,6 @@ OPTIONS = (
 )
 
 
-@pytest.fixture
-def calls(tmp_path, shell):
-    path = tmp_path / "calls"
-    shell.export(CALLS=str(path))
-    return lambda: path.read_text().splitlines() if path.exists() else []
-
-
 def answers(folder):
     return len(FileStorage(folder / "objects").list("answers/"))
 

@@ -7,9 +7,12 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
+import pytest
+
 from aws_emulator.listener import listen
 from aws_emulator.middleware.atomic import Atomic
 from aws_emulator.network import Network
+from marless.functions.errors import StorageFault
 from marless.infra.aws.clients import Cloud
 
 Environ = dict[str, Any]
@@ -63,6 +66,13 @@ def s3_error(status: str, name: str) -> Deed:
 def json_error(status: str, name: str, message: str = "said AWS") -> Deed:
     body = f'{{"__type": "com.amazonaws#{name}", "message": "{message}"}}'.encode()
     return answer(status, body, ("x-amzn-ErrorType", name), ("Content-Type", "application/x-amz-json-1.0"))
+
+
+def fault(action: Callable[[], object]) -> str:
+    with pytest.raises(StorageFault) as caught:
+        action()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def lost(environ: Environ, start: Start, app: App) -> Iterable[bytes]:

@@ -8,7 +8,7 @@ import uuid
 from types import SimpleNamespace
 
 import pytest
-from stand_in import answer, json_error, lost, moto, standing, unheard
+from stand_in import answer, fault, json_error, lost, moto, standing, unheard
 
 from aws_emulator.middleware.capacity import item_size
 from marless.coordinator.core.budget import ITEM_OVERHEAD_BYTES
@@ -64,13 +64,6 @@ def _calm(service):
 
 def versions(spill, item="state"):
     return [int(key.removeprefix(f"ledger/{item}/").split("-")[0]) for key in spill.list(f"ledger/{item}/")]
-
-
-def fault(action):
-    with pytest.raises(StorageFault) as caught:
-        action()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_an_item_says_when_it_was_written(ledger):

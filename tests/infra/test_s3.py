@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 import pytest
 from moto.s3.models import s3_backends
-from stand_in import answer, flipped, lost, moto, s3_error, stalled, standing, torn
+from stand_in import answer, fault, flipped, lost, moto, s3_error, stalled, standing, torn
 from task_fields import make_task
 
 from marless.functions import codec
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
-from marless.functions.errors import KeyTaken, StorageFault
+from marless.functions.errors import KeyTaken
 from marless.functions.messages.exchange import Answer, Done
 from marless.functions.messages.learner import InitialiseReply, InitialiseTask
 from marless.functions.messages.team import Team
@@ -47,13 +47,6 @@ def storage(service, prefix):
 def _calm(service):
     yield
     service.do("")
-
-
-def fault(action):
-    with pytest.raises(StorageFault) as caught:
-        action()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_a_prefix_is_a_folder_of_its_own(service, storage, prefix):

@@ -55,6 +55,15 @@ def observed(spec, steps, num_envs, dtype=np.float32, seed=1):
     ]
 
 
+def by_agent(spec, arrays):
+    """Per class ``[E, n, ...]`` to one array ``[E, ...]`` for every agent's name."""
+    return {
+        spec.agents[agent]: array[:, position]
+        for array, kind in zip(arrays, spec.classes, strict=True)
+        for position, agent in enumerate(kind.agents)
+    }
+
+
 def weights(team, dtype, spec=SPEC, seed=0):
     """A network with two hidden layers for every group, by tensor name."""
     rng, tensors = np.random.default_rng(seed), {}

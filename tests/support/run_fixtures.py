@@ -19,8 +19,8 @@ from marless.reports import learning_curve
 from marless.reports.plot_style import draw_if_possible
 
 __all__ = [
-    "_new_process", "_own_state", "_short_runs", "code_of_others", "marless", "no_processes", "pictures", "processes",
-    "shell",
+    "_new_process", "_own_state", "_short_runs", "calls", "code_of_others", "marless", "no_processes", "pictures",
+    "processes", "shell",
 ]  # fmt: skip
 
 drawing_commands.without_pictures()
@@ -97,6 +97,14 @@ def pictures(monkeypatch):
     monkeypatch.setattr(learning_curve, "draw", DRAW)
     for module in DRAWING:
         monkeypatch.setattr(f"marless.{module}.draw_if_possible", draw_if_possible)
+
+
+@pytest.fixture
+def calls(tmp_path, shell):
+    """What judges that note their questions were asked so far."""
+    path = tmp_path / "calls"
+    shell.export(CALLS=str(path))
+    return lambda: path.read_text().splitlines() if path.exists() else []
 
 
 @pytest.fixture(autouse=True)

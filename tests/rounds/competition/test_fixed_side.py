@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from driver import SMALL as TINY
-from driver import part_of_run
+from driver import outcome, part_of_run
 from driver import train as drive
 from safetensors.numpy import load_file
 
@@ -45,11 +45,6 @@ PLACEMENTS = [
     ("placement.rule=auto",),
 ]
 SPLIT = ("placement.rule=split", "actors.rollouts=2")
-
-
-def outcome(run):
-    """A run's results without times and costs."""
-    return run.sha256, [(line.return_mean, line.metrics, line.evaluation) for line in run.lines], run.state.final
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=" ".join)

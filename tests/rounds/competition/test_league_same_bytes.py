@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from driver import SMALL, part_of_run
+from driver import SMALL, outcome, part_of_run
 from driver import train as drive
 
 LEAGUE = (
@@ -18,11 +18,6 @@ METHODS = {
     "qmix": ("algorithm.name=qmix", *REPLAY),
     "masac": ("algorithm.name=masac", *REPLAY),
 }
-
-
-def outcome(run):
-    """A run's results without times and costs."""
-    return run.sha256, [(line.return_mean, line.metrics, line.evaluation) for line in run.lines], run.state.final
 
 
 @pytest.mark.one_in(2)

@@ -16,13 +16,6 @@ KEPT = (*RUN, "resources.judge.serve=judges:at_random", "resources.judge.keep=tr
 inline = backend("inline").open
 
 
-@pytest.fixture
-def calls(tmp_path, shell):
-    path = tmp_path / "calls"
-    shell.export(CALLS=str(path))
-    return lambda: path.read_text().splitlines() if path.exists() else []
-
-
 def test_a_run_that_heard_a_judge_who_answers_at_random_is_repeated_from_its_answers(tmp_path, calls):
     first = train(tmp_path / "first", KEPT, back_end=inline)
     asked = calls()

@@ -7,7 +7,8 @@ from html import unescape
 from html.parser import HTMLParser
 
 import pytest
-from reported_runs import a_folder, a_line, evaluated
+from ablated_runs import evaluated
+from reported_runs import a_folder, a_line
 
 from marless.page import document
 

@@ -5,7 +5,6 @@ from ablated_runs import empty_line
 
 from marless.coordinator.config import toml_dump
 from marless.coordinator.config.loading import load
-from marless.coordinator.core.state import Evaluated
 from marless.functions.function_specs import NAMES
 from marless.reports.evaluations import Evaluation, document
 from marless.reports.provenance import EnvironmentFingerprint
@@ -25,10 +24,6 @@ def a_line(round_, agents=2, evaluation=None, **used):
         "metrics": {f"policy/entropy/g{agent:02d}": 1.0 / (round_ + agent) for agent in range(agents)},
     }
     return empty_line(**{**given, **used})
-
-
-def evaluated(round_, *returns):
-    return Evaluated(round=round_, env_steps=100 * round_, returns=returns)
 
 
 def a_folder(path, lines, seed=1, settings=(), summary=None, replay=b"", bill=()):

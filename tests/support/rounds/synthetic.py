@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from marless.functions import codec
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.specification import Share
 from marless.functions.algorithms.stage import Context
@@ -12,6 +13,7 @@ from marless.functions.data.batch import join
 from marless.functions.data.trajectory import rollout_prefix
 from marless.functions.environments.base import AgentClass, EnvSpec
 from marless.functions.learner import stages
+from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.team import Team
 
 SIZE = 4  # of an observation
@@ -142,6 +144,10 @@ def context(
 def learned(context, algorithm, groups=(0, 1)):
     code = algorithms.implementation(algorithm)
     return stages.run(algorithm, code, context, Share([stage.name for stage in algorithm.stages], groups))
+
+
+def through_storage(tensors):
+    return codec.decode(codec.encode(tensors, TaskHeader(task="t")), "k")
 
 
 def one_by_one(context, algorithm, wire=lambda tensors: tensors):

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 from plain_ppo import Group
-from synthetic import one_by_one
+from synthetic import one_by_one, through_storage
 
 from marless.functions import codec
 from marless.functions.actor.rollout import collect
@@ -22,7 +22,6 @@ from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
 from marless.functions.errors import NotFinite
 from marless.functions.learner import stages
-from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.team import Team
 from marless.functions.policies import Policy
 
@@ -98,9 +97,6 @@ def test_the_placement_of_stages_and_groups_changes_no_byte(name, task, team):
     code, groups = algorithms.implementation(algorithm), sorted(set(team.groups))
     everything = [stage.name for stage in algorithm.stages]
     packed, metrics, _ = stages.run(algorithm, code, context, Share(everything, groups))
-
-    def through_storage(tensors):
-        return codec.decode(codec.encode(tensors, TaskHeader(task="t")), "k")
 
     split, split_figures = one_by_one(context, algorithm, through_storage)
     fused = {}

@@ -4,6 +4,7 @@ import msgspec
 
 from marless.coordinator.core.state import Evaluated, RoundLine
 from marless.loggers.base import LoggedRun
+from marless.loggers.registry import logger
 
 AGENTS = ("agent_0", "agent_1")
 
@@ -32,6 +33,14 @@ def line(number, **changes):
 def played(number, *returns):
     """The evaluation of the policies after a round."""
     return Evaluated(round=number, env_steps=100 * number, returns=returns)
+
+
+def write(name, folder, new, artefacts=(), **settings):
+    writer = logger(name).open(logged(folder, **settings))
+    for point in new:
+        writer.write(point)
+    writer.finish(artefacts, "finished")
+    writer.close()
 
 
 def logged(folder, **settings):

@@ -1,16 +1,19 @@
 """A run of MLflow in a database on this machine, read back with its client."""
 
+from functools import partial
+
+import logged_lines
 import msgspec
 import pytest
-from logged_lines import AGENTS, line, logged, played
+from logged_lines import AGENTS, line, played
 from shell import Shell
 
-from marless.loggers.registry import logger
 from marless.loggers.scalars import evaluation_point, points
 
 mlflow = pytest.importorskip("mlflow")
 pytest.importorskip("sqlalchemy")
 pytestmark = pytest.mark.packages
+write = partial(logged_lines.write, "mlflow")
 
 
 @pytest.fixture(scope="module")
@@ -27,14 +30,6 @@ def store(tmp_path_factory):
 def client(store, shell, request):
     shell.export(MLFLOW_EXPERIMENT_NAME=request.node.name)
     return mlflow.MlflowClient()
-
-
-def write(folder, new, artefacts=(), **settings):
-    writer = logger("mlflow").open(logged(folder, **settings))
-    for point in new:
-        writer.write(point)
-    writer.finish(artefacts, "finished")
-    writer.close()
 
 
 def run_of(client, request):

@@ -3,10 +3,10 @@
 import json
 import struct
 
+import logged_lines
 import pytest
-from logged_lines import AGENTS, line, logged, played
+from logged_lines import AGENTS, line, played
 
-from marless.loggers.registry import logger
 from marless.loggers.scalars import evaluation_point, points
 
 wandb = pytest.importorskip("wandb")
@@ -24,11 +24,7 @@ def offline(shell, tmp_path):
 
 
 def write(folder, new, artefacts=(), **settings):
-    writer = logger("wandb").open(logged(folder, **settings))
-    for point in new:
-        writer.write(point)
-    writer.finish(artefacts, "finished")
-    writer.close()
+    logged_lines.write("wandb", folder, new, artefacts, **settings)
     # As at the end of a process: the service of W&B writes the last records when it ends.
     wandb.teardown()
 

@@ -6,7 +6,8 @@ from html.parser import HTMLParser
 
 import msgspec
 import pytest
-from reported_runs import a_folder, a_line, evaluated
+from ablated_runs import evaluated
+from reported_runs import a_folder, a_line
 
 from marless.coordinator.file_reading import UnreadableFile
 from marless.page.chart import ChartLine

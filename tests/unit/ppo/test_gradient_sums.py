@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from synthetic import rollout_of, spec
+from synthetic import rollout_of, spec, through_storage
 
 from marless.functions import codec
 from marless.functions.algorithms import registry as algorithms
@@ -20,7 +20,6 @@ from marless.functions.errors import BadRequest
 from marless.functions.keys import group_name
 from marless.functions.learner import stages
 from marless.functions.learner.partial_sums import folding, make_sums, micro_batches
-from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.team import Team
 from marless.functions.nn.heads import distribution
 from marless.functions.nn.losses import mask_logits
@@ -105,10 +104,6 @@ class Round:
         names = [stage.name for stage in self.algorithm.stages]
         tensors, metrics, _ = stages.run(self.algorithm, self.code, self.context, Share(names, GROUPS))
         return {key: array for key, array in tensors.items() if key.split("/")[0] in self.algorithm.parts}, metrics
-
-
-def through_storage(tensors):
-    return codec.decode(codec.encode(tensors, TaskHeader(task="t")), "k")
 
 
 CASES = {

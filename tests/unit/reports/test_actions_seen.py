@@ -6,8 +6,9 @@ import xml.etree.ElementTree as ElementTree
 
 import msgspec
 import pytest
+from ablated_runs import empty_line
 
-from marless.coordinator.core.state import RoundCalls, RoundLine
+from marless.coordinator.core.state import RoundCalls
 from marless.coordinator.drive.attempt_record import AttemptRecord
 from marless.functions.messages.usage import CallTime
 from marless.loggers.scalars import points
@@ -114,10 +115,7 @@ def test_the_trace_has_a_process_for_each_resource():
 
 
 def line(number, **actions):
-    return RoundLine(
-        round=number, env_steps=number, seconds=1.0, dollars=0.0, rollouts=1, learners=1, groups=1, invocations=1,
-        episodes=0, return_mean=None, return_sd=None, agent_returns=(), env_metrics={}, metrics={}, actions=actions,
-    )  # fmt: skip
+    return empty_line(round=number, env_steps=number, actions=actions)
 
 
 LINES = [

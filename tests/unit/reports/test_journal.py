@@ -1,28 +1,13 @@
 import msgspec
 import pytest
+from ablated_runs import a_line
 
-from marless.coordinator.core.state import RoundLine
 from marless.functions.errors import StorageFault
 from marless.reports.journal import JsonLines, read
 
 
 def line(round_, env_steps=None):
-    return RoundLine(
-        round=round_,
-        env_steps=env_steps or 100 * round_,
-        seconds=1.5 * round_,
-        dollars=0.25,
-        rollouts=1,
-        learners=3,
-        groups=3,
-        invocations=4,
-        episodes=2,
-        return_mean=-1.0,
-        return_sd=None,
-        agent_returns=(-0.5, -0.5),
-        env_metrics={},
-        metrics={"critic/loss/g00": 0.5},
-    )
+    return a_line(round_, env_steps=env_steps or 100 * round_, metrics={"critic/loss/g00": 0.5})
 
 
 @pytest.fixture

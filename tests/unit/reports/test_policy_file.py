@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from drawn_policies import ALONE, SHARED, SPEC, observation, weights
+from drawn_policies import ALONE, SHARED, SPEC, by_agent, observation, weights
 
 from marless.coordinator.errors import UserError
 from marless.functions import codec
@@ -25,22 +25,13 @@ def saved(folder, team, tensors):
     return folder
 
 
-def by_agent(arrays):
-    """Per class ``[E, n, ...]`` to one array ``[E, ...]`` for every agent's name."""
-    return {
-        SPEC.agents[agent]: array[:, position]
-        for array, kind in zip(arrays, SPEC.classes, strict=True)
-        for position, agent in enumerate(kind.agents)
-    }
-
-
 @pytest.mark.parametrize("team", [ALONE, SHARED], ids=["alone", "shared with identity"])
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_loaded_team_plays_as_it_did_in_training(tmp_path, team, masked):
     tensors, seen = weights(team, np.float32), observation(np.float32, 300, masked=masked)
     loaded = load_policy(saved(tmp_path, team, tensors))
-    found = loaded.act(by_agent(seen.values), by_agent(seen.masks) if masked else None)
-    expected = by_agent([actions.T for actions in Policy(SPEC, team, tensors).greedy(seen)])
+    found = loaded.act(by_agent(SPEC, seen.values), by_agent(SPEC, seen.masks) if masked else None)
+    expected = by_agent(SPEC, [actions.T for actions in Policy(SPEC, team, tensors).greedy(seen)])
     assert (loaded.task, loaded.agents) == (TASK, SPEC.agents)
     for agent in SPEC.agents:
         np.testing.assert_array_equal(found[agent], expected[agent])

@@ -2,22 +2,13 @@
 
 import numpy as np
 import pytest
-from drawn_policies import NUMBERS, SHARED, SPEC, observed, seen_at, tensors_of
+from drawn_policies import NUMBERS, SHARED, SPEC, by_agent, observed, seen_at, tensors_of
 
 from marless.coordinator.errors import UserError
 from marless.functions.environments.base import EnvTask
 from marless.functions.policies import Player, Policy
 from marless.reports.crossplay import _Match
 from marless.reports.policy import TeamFile, TeamPolicy
-
-
-def by_agent(spec, arrays):
-    """Per class ``[E, n, ...]`` to one array ``[E, ...]`` for every agent's name."""
-    return {
-        spec.agents[agent]: array[:, position]
-        for array, kind in zip(arrays, spec.classes, strict=True)
-        for position, agent in enumerate(kind.agents)
-    }
 
 
 @pytest.mark.parametrize("spec", [SPEC, NUMBERS], ids=["choices", "numbers and branches"])

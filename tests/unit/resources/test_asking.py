@@ -12,14 +12,8 @@ from marless.functions.resources.port import MOST_BYTES, RESOURCES, CallOutcome,
 from marless.functions.resources.settings import Resource
 
 KEPT = {"judge": Resource(serve="judges:at_random", keep=True)}
+pytestmark = pytest.mark.usefixtures("calls")
 FIRST, SECOND = "run/000000/sample/0", "run/000000/sample/1"
-
-
-@pytest.fixture(autouse=True)
-def calls(tmp_path, shell):
-    path = tmp_path / "calls"
-    shell.export(CALLS=str(path))
-    return lambda: path.read_text().splitlines() if path.exists() else []
 
 
 def counts(meter):
