@@ -10,7 +10,6 @@ from typing import Literal, get_args
 
 import msgspec
 
-from marless.coordinator.config.defaults import SIZED_BY_LIMITS
 from marless.coordinator.config.nested_tables import flatten
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.errors import UserError
@@ -22,6 +21,8 @@ from marless.runs.train_and_resume import is_limit
 Exist = Literal["error", "resume", "replace"]
 
 _ASIDE = ".replaced"
+# Earlier programs stored the sizes of evaluations that followed from the limits; a run keeps such sizes.
+_SIZED_BY_LIMITS = ("evaluation.final_episodes", "evaluation.episodes")
 
 
 def find(name: str | None, exist: Exist) -> RunFolder | None:
@@ -51,7 +52,7 @@ def new_limits(folder: RunFolder, config: RunConfig, explicit: Collection[str], 
     if (present := folder.identity().backend) != backend:
         raise UserError(f"{folder.name} is a run of the back-end {present}, not of {backend}; pick another name")
     old, new = (flatten(msgspec.to_builtins(each)) for each in (folder.config(), config))
-    follow_limits = {*SIZED_BY_LIMITS} - {*explicit}
+    follow_limits = {*_SIZED_BY_LIMITS} - {*explicit}
     keys = [key for key in {**old, **new} if old.get(key) != new.get(key) and key not in follow_limits]
     texts = [f"{key}={to_json_text(new[key])}" for key in keys if new.get(key) is not None]
     other = next((key for key in keys if new.get(key) is None or not is_limit(key)), None)

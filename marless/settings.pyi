@@ -101,16 +101,17 @@ class Evaluation(Settings):
         every: rounds between evaluations. Lower shows more of the learning curve, but takes longer
         every_steps: environment steps between evaluations, in place of `every`. The first round that reaches a
             multiple is evaluated, so runs with different rollouts are evaluated at the same steps
-        episodes: episodes of an evaluation. The absolute metric takes ten times as many. Higher is more exact,
-            but takes longer
-        final_episodes: episodes for the return of the final policies. Short runs of tasks without a family take
-            `episodes`
+        episodes: episodes of an evaluation. Default: a tenth of the training's episodes between two evaluations,
+            at most 320. Higher is more exact, but takes longer. The absolute metric takes ten times as many as
+            you set
+        final_episodes: episodes for the return of the final policies, and for the absolute metric unless you set
+            `episodes`. Default: a twentieth of the training's episodes, 100 to 3,200
         episodes_per_invocation: episodes in one evaluator invocation
         side: team (side) for the reported return. Default: the largest
         options: options of the task in evaluations, if they differ from training
     """
 
-    def __init__(self, *, every: int = ..., every_steps: int | None = ..., episodes: int = ..., final_episodes: int = ..., episodes_per_invocation: int = ..., side: int | None = ..., options: Mapping[str, Any] = ...) -> None: ...
+    def __init__(self, *, every: int = ..., every_steps: int | None = ..., episodes: int | None = ..., final_episodes: int | None = ..., episodes_per_invocation: int = ..., side: int | None = ..., options: Mapping[str, Any] = ...) -> None: ...
 
 class Function(Settings):
     """Size of a function. 1,769 MB buy one vCPU, which counts as one core of this machine.

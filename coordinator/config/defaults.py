@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from marless.coordinator.config.nested_tables import flatten, merge, nest
-from marless.coordinator.config.schema import Evaluation, Placement, RunConfig, algorithm_name
+from marless.coordinator.config.schema import Placement, RunConfig, algorithm_name
 from marless.coordinator.config.task_defaults import DEFAULT_RUNS, FALLING, FEW, PPO_TASKS, family, family_defaults
 from marless.coordinator.placement.placement_rules import AUTO, fused
 from marless.coordinator.rules.scaling import SCALING_RULES
@@ -73,8 +73,8 @@ def _fill(document: Mapping[str, Any], *layers: Layer) -> tuple[dict[str, Any], 
 
 def _family_layers(document: Mapping[str, Any]) -> tuple[Layer, ...]:
     """The weakest first."""
-    table = document.get("task")
-    task = table.get("name") if isinstance(table, Mapping) else None
+    table = document.get("task", {})
+    task = table.get("name", RunConfig().task.name) if isinstance(table, Mapping) else None
     if not isinstance(task, str):
         return ()
     algorithm = algorithm_name(document)
@@ -286,39 +286,6 @@ def _correction(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
     return Layer("pipeline.lag above 1", {"algorithm.correction": "decoupled"})
 
 
-# Where the environments of a task are stepped one by one, each of the two evaluations that end a run plays at most a
-# quarter as many episodes as the run samples, so that both are at most a third of all; but no fewer than the slowest
-# families play, below which an interval says little.
-_ENDING_SHARE, _FEWEST_AT_END = 4, 160
-# Keys that `_ending_evaluations` sets: a run that goes on to higher limits keeps its own.
-SIZED_BY_LIMITS = ("evaluation.final_episodes", "evaluation.episodes")
-# Of an episode whose length no option of the task says: those of the Multi-Particle tasks.
-_USUAL_STEPS = 25
-
-
-def _ending_evaluations(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
-    """Fewer episodes in evaluations of short runs of tasks without a family, which else would take more time than the
-    training; not where evaluations decide when the run stops."""
-    if family(config.task.name) or config.stop.return_ is not None or config.offline.dataset is not None:
-        return None
-    sampled_episodes = _sampled_episodes(config)
-    if sampled_episodes is None or sampled_episodes >= _ENDING_SHARE * Evaluation().final_episodes:
-        return None
-    episodes = max(_FEWEST_AT_END, sampled_episodes // _ENDING_SHARE // 10 * 10)
-    sizes = dict(zip(SIZED_BY_LIMITS, (episodes, episodes // 10), strict=True))
-    shortened = {key: size for key, size in sizes.items() if key not in fixed_keys}
-    return Layer("short run", shortened) if shortened else None
-
-
-def _sampled_episodes(config: RunConfig) -> int | None:
-    stop, actors = config.effective().stop, config.actors
-    lengths = [config.task.options.get(name) for name in ("horizon", "max_cycles", "max_steps")]
-    steps = next((length for length in lengths if isinstance(length, int) and length > 0), _USUAL_STEPS)
-    by_rounds = None if stop.rounds is None else stop.rounds * config.actors.rollouts * actors.num_envs
-    by_steps = None if stop.env_steps is None else stop.env_steps // steps
-    return min((count for count in (by_rounds, by_steps) if count is not None), default=None)
-
-
 # In this order: a later one sees the values of those before it.
 DERIVED: tuple[Callable[[RunConfig, Collection[str]], Layer | None], ...] = (
     _shared_networks,
@@ -329,5 +296,4 @@ DERIVED: tuple[Callable[[RunConfig, Collection[str]], Layer | None], ...] = (
     _annealing,
     _small_base,
     _correction,
-    _ending_evaluations,
 )

@@ -242,12 +242,10 @@ def dollars(plan: Plan, meter: Meter) -> Decimal:
 
 def _ledger_bytes(plan: Plan, state: State) -> int:
     """The most that the ledger may take until the next decision and for the end of the run."""
-    sizes, actors = plan.config.evaluation, plan.config.actors
-    horizon = state.spec.horizon if state.spec else 1
+    horizon, actors = state.spec.horizon if state.spec else 1, plan.config.actors
+    episodes, final_episodes, absolute_episodes = plan.config.evaluation_sizes(horizon)
     sampled_episodes = plan.config.actors.rollouts * actors.num_envs * -(-(actors.rollout_length or horizon) // horizon)
-    returns = (
-        WRITES * (sampled_episodes + sizes.episodes + sizes.final_episodes) + ABSOLUTE_WRITES * 10 * sizes.episodes
-    )
+    returns = WRITES * (sampled_episodes + episodes + final_episodes) + ABSOLUTE_WRITES * absolute_episodes
     slots = len(state.slots) + plan.config.actors.rollouts + most_works(plan) * len(state.groups)
     lines = state.round_placement.rounds_per_task - 1 if state.round_placement else 0
     records = WRITES * (SLOT_BYTES * slots + LINE_BYTES * lines)

@@ -226,7 +226,7 @@ def _after_final(plan: Plan, state: State) -> State:
     """
     returns = round_records.returns_of(state, "final/")
     final = Evaluated(round=state.round, env_steps=state.env_steps, returns=returns)
-    with_best = _with_best(state, final, 0.0 if state.reason == "return" else _error_of_difference(plan, final))
+    with_best = _with_best(state, final, 0.0 if state.reason == "return" else _error_of_difference(plan, state, final))
     garbage = tuple(sorted({*state.garbage, *with_best.garbage}))
     return replace(
         with_best,
@@ -239,9 +239,10 @@ def _after_final(plan: Plan, state: State) -> State:
     )
 
 
-def _error_of_difference(plan: Plan, final: Evaluated) -> float:
+def _error_of_difference(plan: Plan, state: State, final: Evaluated) -> float:
     variance = float(np.var(final.returns, ddof=1))
-    return math.sqrt(variance / plan.config.evaluation.episodes + variance / len(final.returns))
+    episodes = plan.config.evaluation_sizes(state.env_spec.horizon).episodes
+    return math.sqrt(variance / episodes + variance / len(final.returns))
 
 
 def _after_absolute(plan: Plan, state: State) -> State:

@@ -126,7 +126,7 @@ def _unready(name: str, part: None) -> Request:
 
 def ending(plan: Plan, state: State) -> list[Node]:
     """The evaluations that end every run and are not in flight yet, of the present policies."""
-    streams = list(last_episodes(plan))
+    streams = list(LAST_EVALUATIONS)
     if state.phase in streams:
         del streams[: streams.index(state.phase) + 1]
     return (
@@ -162,7 +162,8 @@ def _learner(kind: str, name: str, make: Callable[[Plan, State], Request], plan:
 def _round(plan: Plan, state: State) -> list[Gate]:
     playing, learning = round_gates(plan, state)
     if rounds.is_evaluated(plan, state):
-        nodes = evaluations(plan, state, "evaluate", plan.config.evaluation.episodes, state.policies)
+        episodes = plan.config.evaluation_sizes(state.env_spec.horizon).episodes
+        nodes = evaluations(plan, state, "evaluate", episodes, state.policies)
         playing.append(_gate("evaluate", nodes))
     # Learners that wait for nothing begin first: they take longer than what is played beside them, and a round that
     # begins with its longest tasks ends sooner (Graham 1969, "Bounds on Multiprocessing Timing Anomalies").
@@ -240,15 +241,15 @@ def _last(plan: Plan, state: State) -> list[Gate]:
     return [_gate(state.phase, _last_evaluations(plan, state, state.phase, policies, team))]
 
 
+# The evaluations that end a run, in order: phases of the run, and fields of `EvaluationSizes`.
+LAST_EVALUATIONS = ("final", "absolute")
+
+
 def _last_evaluations(
     plan: Plan, state: State, stream: str, policies: tuple[Ref, ...], team: Team | None
 ) -> list[Node]:
-    return evaluations(plan, state, stream, last_episodes(plan)[stream], policies, team)
-
-
-def last_episodes(plan: Plan) -> dict[str, int]:
-    """The episodes of the evaluations that end a run, in order."""
-    return {"final": plan.config.evaluation.final_episodes, "absolute": 10 * plan.config.evaluation.episodes}
+    sizes = plan.config.evaluation_sizes(state.env_spec.horizon)
+    return evaluations(plan, state, stream, getattr(sizes, stream), policies, team)
 
 
 @dataclass(frozen=True)

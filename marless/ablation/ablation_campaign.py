@@ -97,7 +97,7 @@ class AblationCampaign(CellCampaign):
     def play_sides(self, reference: TeamPolicy) -> None:
         """Adds what each side returns against random play and against the `reference`, on the same start states for
         runs of the same seed."""
-        episodes = self.ablation.base.evaluation.final_episodes
+        episodes = self.ablation.base.evaluation_sizes(reference.spec.horizon).final
         for cell in self.cells:
             results = self.results[cell.arm.name]
             if cell.seed in results:

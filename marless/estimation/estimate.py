@@ -104,7 +104,9 @@ def estimate_run(config: RunConfig, target: Target, workers: int, progress: Prog
     targets = dict.fromkeys((target, Target(registry.backend(registry.DEFAULT), workers)))
     entries = [(place, estimate(config, recording, place)) for place in targets]
     waiting = waiting_dollars(config, recording, target, entries[0][1]) if config.resources else 0.0
-    return Estimates(config, entries, placement_plan, share_with_lag(config, recording, target), waiting)
+    return Estimates(
+        _sized(config, recording), entries, placement_plan, share_with_lag(config, recording, target), waiting
+    )
 
 
 def config_for_recording(target: Target, config: RunConfig) -> RunConfig:
@@ -121,7 +123,8 @@ def record_briefly(config: RunConfig, workers: int, progress: Progress = unseen)
     # The first invocation warms up, so at least two are needed.
     together = min(placement.chain, BRIEF.most // 2)
     every = max(2, together)
-    episodes = min(_EPISODES, max(evaluation.episodes, evaluation.final_episodes))
+    sizes = config.evaluation_sizes(horizon=1)  # not fewer than with the environment's own, which is not known yet
+    episodes = min(_EPISODES, max(sizes.episodes, sizes.final))
     short = replace(
         _steady(config),
         evaluation=replace(evaluation, every=every, episodes=episodes, final_episodes=episodes),
@@ -144,7 +147,7 @@ def estimate(
 
     Raises `UserError` where the run would fail.
     """
-    config = replace(_steady(config), stop=replace(config.stop, return_=None)).effective()
+    config = _sized(replace(_steady(config), stop=replace(config.stop, return_=None)).effective(), recording)
     plan = target.plan(config, recording.plan.inputs)
     short, long = lengths
     state = target.forecast(_limit_rounds(plan, long), recording, seed)
@@ -189,6 +192,12 @@ def _seconds(config: RunConfig, recording: Recording, target: Target, rounds: in
 
 def _steady(config: RunConfig) -> RunConfig:
     return replace(config, sharing=without_switches(config.sharing))
+
+
+def _sized(config: RunConfig, recording: Recording) -> RunConfig:
+    """The configuration with the size of its final evaluation, which shorter runs then have, too."""
+    final = config.evaluation_sizes(recording.state.env_spec.horizon).final
+    return replace(config, evaluation=replace(config.evaluation, final_episodes=final))
 
 
 def _limit_rounds(plan: Plan, rounds: int) -> Plan:

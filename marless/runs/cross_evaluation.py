@@ -69,7 +69,7 @@ def plays(
     run, team = load_team(folder)
     opponents = {text: opponent(text, team, store) for text in dict.fromkeys(against)}
     config = run.plan.config
-    count = episodes or config.evaluation.final_episodes
+    count = episodes or config.evaluation_sizes(run.saved_state.env_spec.horizon).final
     try:
         with resources_of(folder):
             side_returns = tuple(

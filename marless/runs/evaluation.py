@@ -84,7 +84,7 @@ def evaluate(
     with temporary_download(folder) as (stored_run, temporary):
         plan, state = stored_run.plan, stored_run.saved_state
         played_settings = (*_own_options(plan.config, settings), *settings)
-        count = episodes or plan.config.evaluation.final_episodes
+        count = episodes or plan.config.evaluation_sizes(state.env_spec.horizon).final
         with closing(registry.backend(registry.DEFAULT).open(temporary, workers or cores())) as connection:
             connection.serve(plan.config.resources)
             if played_settings:

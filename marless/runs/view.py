@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from marless.coordinator.config.defaults import lacks_kernels
 from marless.coordinator.config.schema import Stop
-from marless.coordinator.core.round_graph import PHASES, last_episodes
+from marless.coordinator.core.round_graph import LAST_EVALUATIONS, PHASES
 from marless.coordinator.core.state import Plan, RoundLine, State
 from marless.runs.summary import Summary
 
@@ -74,12 +74,13 @@ class EvaluationUnderWay(NamedTuple):
 
 def evaluation_under_way(plan: Plan, state: State) -> EvaluationUnderWay | None:
     """The evaluation that the run waits for, if it does; episodes are counted when their function has answered."""
-    totals = {"round": plan.config.evaluation.episodes, **last_episodes(plan)}
     slots = [slot for slot in state.slots.values() if slot.item.kind == "evaluate"]
     count = sum(slot.item.weight for slot in slots if slot.done)
-    if not slots or state.phase not in totals or count >= totals[state.phase]:
+    if not slots or state.phase not in ("round", *LAST_EVALUATIONS):
         return None
-    return EvaluationUnderWay(PHASES[state.phase].doing or "evaluation", count, totals[state.phase])
+    sizes = plan.config.evaluation_sizes(state.env_spec.horizon)
+    total = getattr(sizes, "episodes" if state.phase == "round" else state.phase)
+    return EvaluationUnderWay(PHASES[state.phase].doing or "evaluation", count, total) if count < total else None
 
 
 class EvaluationClock:

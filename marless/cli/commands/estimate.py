@@ -162,7 +162,7 @@ def _waiting_text(dollars: float, run_estimate: Estimate) -> str:
 
 
 def _ending_text(config: RunConfig, run_estimate: Estimate) -> str:
-    dollars, sizes = run_estimate.ending_dollars, config.evaluation
+    dollars, sizes = run_estimate.ending_dollars, config.evaluation_sizes(horizon=1)  # which follow from no horizon
     share = dollars / run_estimate.dollars if run_estimate.dollars else 0.0
-    episodes = f"{sizes.final_episodes:,} and {10 * sizes.episodes:,} episodes"
+    episodes = f"{sizes.final:,} and {sizes.absolute:,} episodes"
     return f"{money(dollars)} of it ({share:.0%}) is for the evaluations that end the run, of {episodes}"

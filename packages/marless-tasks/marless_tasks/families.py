@@ -7,13 +7,10 @@ from marless.functions.environments.task_names import Settings, TaskFamily
 _STEPPED: Settings = {"evaluation.episodes_per_invocation": 320, "functions.evaluator.timeout_s": 300.0}
 # Published settings share networks among equal agents, with this discount.
 _SHARED: Settings = {"sharing.rule": "all", "algorithm.gamma": 0.99}
-# Episodes have up to 900 steps of physics or of rendering: 64 of them took 118 to 589 s, so 8 take 74 s at most. An
-# evaluation of as many episodes as elsewhere would take longer than the training between two evaluations.
+# Episodes have up to 900 steps of physics or of rendering: 64 of them took 118 to 589 s, so 8 take 74 s at most.
 _SLOW: Settings = {
     **_STEPPED,
     "actors.num_envs": 8,
-    "evaluation.episodes": 16,
-    "evaluation.final_episodes": 160,
     "evaluation.episodes_per_invocation": 8,
     "functions.actor.timeout_s": 300.0,
 }
@@ -73,8 +70,7 @@ BATTLES = TaskFamily(
     vectors=True,
     defaults={**_STEPPED, **_SHARED, "algorithm.reward": "team", "algorithm.n_step": 20},
 )
-# Bodies of one kind share networks, and their team is paid over episodes of 100 steps. A step of 64 environments takes
-# 10 to 30 ms: an evaluation of as many episodes as elsewhere would take longer than the training between two.
+# Bodies of one kind share networks, and their team is paid over episodes of 100 steps.
 PLANES = TaskFamily(
     "marless_tasks.vmas.adapter",
     "vmas/balance",
@@ -82,8 +78,6 @@ PLANES = TaskFamily(
     vectors=True,
     defaults={
         **_SHARED,
-        "evaluation.episodes": 64,
-        "evaluation.final_episodes": 640,
         "evaluation.episodes_per_invocation": 64,
         "functions.actor.timeout_s": 300.0,
         "functions.evaluator.timeout_s": 300.0,

@@ -11,7 +11,7 @@ from marless.coordinator.config.task_defaults import FAMILIES
 
 def changed(*settings):
     here, usual = flat(load(None, settings)), flat(load(None, (*settings, "task.name=mpe/simple")))
-    return {key: value for key, value in here.items() if key != "task.name" and usual[key] != value}
+    return {key: here[key] for key in here if key != "task.name" and here[key] not in (None, usual[key])}
 
 
 def flat(config):
@@ -104,7 +104,7 @@ def test_robots_and_grids_have_the_settings_of_their_published_runs():
     for task, settings in expected.items():
         config = flat(load(None, (f"task.name={task}", "algorithm.name=ippo")))
         assert {key: config[key] for key in settings} == settings
-        assert config["evaluation.episodes"] == 16 and config["functions.actor.timeout_s"] == 300
+        assert config["functions.actor.timeout_s"] == 300
 
 
 def test_kitchens_are_played_as_many_as_in_published_runs():
@@ -175,44 +175,28 @@ def test_what_is_no_table_or_name_is_refused(settings, says):
         load(None, settings)
 
 
-OWN = "task.name=pettingzoo:my_game:env"
-
-
 @pytest.mark.parametrize(
-    ("settings", "episodes", "final_episodes"),
+    ("horizon", "settings", "episodes", "final", "absolute"),
     [
-        (["stop.rounds=3"], 16, 160),  # 192 episodes are sampled; a quarter would be 48, fewer than ever
-        (["stop.rounds=50"], 80, 800),  # of 3,200
-        (["stop.rounds=100", "actors.num_envs=8", "actors.rollouts=2"], 40, 400),  # of 1,600
-        (["stop.rounds=200"], 320, 3200),  # of 12,800
-        ([], 320, 3200),
-        (["stop.env_steps=100_000"], 100, 1000),  # of 4,000 with 25 steps each
-        (["stop.env_steps=100_000", "task.options.horizon=50"], 50, 500),
-        (["stop.env_steps=100_000", "stop.rounds=50"], 80, 800),
+        # 768 episodes are sampled, and 640 between two evaluations.
+        (500, ["task.name=rware/tiny-2ag", "stop.rounds=12"], 64, 100, 100),
+        (500, [], 64, 1280, 1280),  # 400 rounds of 64 episodes
+        (500, ["actors.num_envs=8"], 16, 160, 160),  # 3,200
+        (50, ["stop.env_steps=1_000_000"], 64, 1000, 1000),  # 20,000
+        (50, ["stop.env_steps=1_000_000", "stop.rounds=100"], 64, 320, 320),  # 6,400
+        (500, ["evaluation.every_steps=600_000", "actors.rollout_length=50", "stop.rounds=1000"], 120, 320, 320),
+        (1, ["evaluation.every=100", "stop.rounds=9999"], 320, 3200, 3200),
         # What the user says counts.
-        (["stop.rounds=3", "evaluation.final_episodes=3200"], 16, 3200),
-        (["stop.rounds=3", "evaluation.episodes=10", "evaluation.final_episodes=20"], 10, 20),
-        # Nothing is known of the run's length, or evaluations decide on it.
-        (["stop.dollars=0.1"], 320, 3200),
-        (["stop.rounds=3", "stop.return=5"], 320, 3200),
-        # Tasks with a family have its sizes.
-        (["stop.rounds=3", "task.name=mpe/simple_spread"], 320, 3200),
-        (["stop.rounds=3", "task.name=lbf/8x8-2p-2f-coop"], 320, 3200),
-        (["stop.rounds=3", "task.name=pettingzoo:pettingzoo.sisl.pursuit_v4:parallel_env"], 16, 160),
+        (9, ["stop.rounds=3", "evaluation.final_episodes=3200"], 64, 3200, 3200),
+        (9, ["stop.rounds=3", "evaluation.episodes=10", "evaluation.final_episodes=20"], 10, 20, 100),
+        # The run's length is unknown.
+        (9, ["stop.dollars=0.1"], 64, 1280, 1280),
+        (25, ["stop.rounds=3", "task.name=mpe/simple_spread"], 320, 3200, 3200),
     ],
 )
-def test_evaluations_of_short_runs_of_other_tasks_are_at_most_half_of_what_the_run_samples(
-    settings, episodes, final_episodes
-):
-    evaluation = load(None, [OWN, *settings]).evaluation
-    assert (evaluation.episodes, evaluation.final_episodes) == (episodes, final_episodes)
-
-
-def test_a_short_run_that_goes_on_for_longer_keeps_its_evaluations():
-    config = load(None, [OWN, "stop.rounds=3"])
-    document = msgspec.to_builtins(config)
-    document["stop"] = {"rounds": 400}
-    assert convert(document, "a resume").evaluation == config.evaluation
+def test_evaluations_are_a_share_of_the_training(horizon, settings, episodes, final, absolute):
+    config = load(None, ["task.name=pettingzoo:my_game:env", *settings])
+    assert config.evaluation_sizes(horizon) == (episodes, final, absolute)
 
 
 @pytest.mark.parametrize(("lag", "correction"), [(0, "vtrace"), (1, "vtrace"), (2, "decoupled"), (4, "decoupled")])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from ablated_runs import empty_line
-from simulated import make_plan
+from simulated import SPEC, make_plan
 
 from marless.coordinator.config.loading import load
 from marless.coordinator.core.state import Evaluated, Slot, State, WorkItem
@@ -47,7 +47,7 @@ def slot(episodes, answered):
 def evaluating(phase, *answered):
     """A state in which parts of an evaluation, of 10 episodes each, are answered or not."""
     slots = {f"{phase}/{number:03d}": slot(10, each) for number, each in enumerate(answered)}
-    return State(phase=phase, round=5, env_steps=4800, slots=slots)
+    return State(phase=phase, round=5, env_steps=4800, slots=slots, spec=SPEC)
 
 
 def test_episodes_of_an_evaluation_count_when_their_function_has_answered(plan):

@@ -49,7 +49,6 @@ _WHY = {
     "": "default",
     "command line": "you set it",
     "family of other tasks": "default for other packages",
-    "short run": "fewer, as the run is short",
     "algorithm.engine=auto": "the fastest on this machine",
     "algorithm.engine=native": "same bytes on every machine",
 }
@@ -214,7 +213,9 @@ def _refusal(config: RunConfig, spec: EnvSpec) -> str:
 
 
 def _settings(config: RunConfig, spec: EnvSpec, origins: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    resolved = replace(config, algorithm=config.algorithm.resolved(spec))
+    sizes = config.evaluation_sizes(spec.horizon)
+    evaluation = replace(config.evaluation, episodes=sizes.episodes, final_episodes=sizes.final)
+    resolved = replace(config, algorithm=config.algorithm.resolved(spec), evaluation=evaluation)
     unresolved, values = (flatten(to_builtins(version)) for version in (config, resolved))
     derived = origins.keys() - {*explicit_keys(origins)}
     for key, value in values.items():

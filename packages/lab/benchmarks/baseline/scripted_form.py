@@ -56,7 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     config = load(None, options.settings)
     teams = {
-        str(size): mean_return(replace(config.task, agents=size), config.evaluation.final_episodes, options.seed)
+        str(size): mean_return(
+            replace(config.task, agents=size), config.evaluation_sizes(horizon=1).final, options.seed
+        )
         for size in options.teams
     }
     print(json.dumps({"points": [], "env_steps": 0, "env_steps_per_second": 0, "weights_sha256": "", "teams": teams}))
