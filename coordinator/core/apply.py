@@ -70,7 +70,6 @@ def _on_reported(plan: Plan, state: State, event: events.Reported) -> State:
 
 
 def _with_calls(plan: Plan, state: State, attempts: Iterable[events.AttemptEnded]) -> State:
-    """With what the attempts asked of resources on the bill, and in the tallies of the round."""
     resources = plan.config.resources
     kept_names = {name for name, resource in resources.items() if resource.keep}
     for attempt in attempts if resources else ():

@@ -213,7 +213,6 @@ def _sampling(plan: Plan, state: State) -> list[Gate]:
 
 
 def _trial(plan: Plan, state: State) -> list[Gate]:
-    """The trial's episodes up to its next look, of the new and the old team on the same start states."""
     proposal, team = state.proposal, rounds.team_of(state)
     assert proposal is not None
     totals = (0, *schedule(plan.config.sharing.trial_episodes, LOOKS))

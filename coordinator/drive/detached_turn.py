@@ -146,7 +146,6 @@ def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: De
 
 
 def _receive_ask(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detached, ask: str, works: list[str]) -> None:
-    """Receives how the `works` of the ask ended; those that did not report are lost."""
     gathering, slots = completion.gather_reports(cloud.completions, ask, len(works)), driver.state.slots
     reports = {works[index]: best_first(slots[works[index]], each) for index, each in gathering.reports.items()}
     requests = _dispatched_requests(plan, driver, detached)

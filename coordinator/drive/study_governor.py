@@ -120,7 +120,6 @@ def read_state(deployment: TenantDeployment, study: str) -> StudyState | None:
 
 
 def _load_state(ledger: Ledger) -> tuple[StudyState | None, int]:
-    """The state of a study, and its version; None and 0 before its first step."""
     record = ledger.load(STATE)
     return (_STATE_DECODER.decode(record.body, "the study's state"), record.version) if record else (None, 0)
 

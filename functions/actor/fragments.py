@@ -133,7 +133,6 @@ def collect_fragment(
 
 
 def _policy(task: Playing, environment: Resumable, weights: Mapping[str, NDArray[Any]]) -> Policy:
-    """The team's policy. Raises `BadRequest` if it is recurrent."""
     policy = Policy(environment.spec, task.team, weights)
     if policy.recurrent:
         raise BadRequest(

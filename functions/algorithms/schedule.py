@@ -50,7 +50,6 @@ def _in_turn(segments: Sequence[Segment], groups: Sequence[int], updates: int) -
 
 
 def _phases(segments: Sequence[Segment], groups: Sequence[int], updates: range) -> Schedule:
-    """The phases of some updates: independent shares are in one phase."""
     depth: dict[str, int] = {}
     schedule: Schedule = []
     for segment in segments:

@@ -106,7 +106,6 @@ def _of_reply(reply: Mapping[str, Any]) -> CallOutcome:
 
 
 def _without_answer(function: AskableFunction, error: Exception) -> CallOutcome:
-    """The outcome of an attempt without an answer; one that may have run is metered with its whole time limit."""
     if lambda_calls.turned_away(error):
         slots = f"{function.slots} slot{'s' * (function.slots != 1)}"
         reason = f"none of its {slots} became free within {function.timeout_s:g} s: {explain(error)}"

@@ -62,7 +62,6 @@ def _delete_objects(client: Any, bucket: str) -> int:
 
 
 def _batches(client: Any, bucket: str) -> Iterator[list[dict[str, str]]]:
-    """The objects to delete, page by page, with all versions and delete markers."""
     if "Status" in client.get_bucket_versioning(Bucket=bucket):
         for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, MaxKeys=_BATCH):
             if entries := [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:

@@ -147,7 +147,6 @@ class AwsBackend(RemoteBackend):
 
 @contextmanager
 def _deployment_inputs(request: DeployRequest) -> "Iterator[tuple[Cloud, dict[str, str], Packages]]":
-    """The account, the stack's parameters, and packages that are removed when the block ends."""
     from marless.cloud.accounts import region_of
     from marless.cloud.packing import pack_functions
     from marless.cloud.stack_parameters import merged_parameters

@@ -118,7 +118,6 @@ def read(folder: Path, arm: str, seed: int) -> FinishedRun:
 
 
 def _curve(lines: Sequence[RoundLine], final: float) -> tuple[CostPoint, ...]:
-    """The evaluations, each at the end of the round that trained its policies, and the final return."""
     by_round = {line.round: line for line in lines}
     last = lines[-1]
     points = []

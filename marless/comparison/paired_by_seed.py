@@ -241,7 +241,6 @@ def _final_differences(pairs: Sequence[Pair]) -> list[float]:
 
 
 def _difference_at(axis: Axis, first: FinishedRun, second: FinishedRun) -> float:
-    """The difference in return where the shorter curve ends."""
     where = min(getattr(first, axis), getattr(second, axis))
     return return_at(first.curve, axis, where) - return_at(second.curve, axis, where)
 

@@ -164,7 +164,6 @@ class VirtualFunctions:
         return Service(item.kind, cold_s, init_ms, duration_ms, usage, asks, bool(chance[3] < faults.lost))
 
     def _end(self, invocation: VirtualInvocation, start: float, service: Service) -> float:
-        """Has the attempt reported when it ends; returns when that is."""
         limit_ms = invocation.attempt.timeout_s * 1000
         late = service.is_lost or service.duration_ms > limit_ms
         duration_ms = limit_ms if late else service.duration_ms

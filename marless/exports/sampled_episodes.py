@@ -78,7 +78,6 @@ def _versions(team: TeamPolicy, origin: Origin, rollout: Mapping[str, Array]) ->
 
 
 def _steps(team: TeamPolicy, rollout: Mapping[str, Array]) -> Arrays:
-    """All steps by the names of `Episode.steps` ``[T, E, ...]``, and how probable the actions were."""
     spec, arrays = team.spec, _observation_arrays(team.spec, rollout)
     for agent, name in enumerate(spec.agents):
         index = spec.class_of[agent]
@@ -101,7 +100,6 @@ def _steps(team: TeamPolicy, rollout: Mapping[str, Array]) -> Arrays:
 
 
 def _observation_arrays(spec: EnvSpec, rollout: Mapping[str, Array]) -> Arrays:
-    """Observations and masks by agent, and the state, without the axis of agents."""
     arrays: Arrays = {}
     for index, kind in enumerate(spec.classes):
         for place, agent in enumerate(kind.agents):

@@ -98,8 +98,6 @@ def _word(value: Any) -> str:
 
 
 def _defaults(config: RunConfig, is_default_run: bool) -> RunConfig:
-    """The configuration that names the task, the algorithm, its dataset and resources and leaves all else to their
-    defaults."""
     task = {"name": config.task.name} | ({} if config.task.agents is None else {"agents": config.task.agents})
     offline = {} if config.offline.dataset is None else {"dataset": config.offline.dataset}
     resources = {

@@ -181,7 +181,6 @@ def changes(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> 
 
 
 def _short(value: str | None) -> str:
-    """A part's value in a message: of a whole hash the first digits."""
     return value[:12] if value is not None and _SHA256.fullmatch(value) else str(value)
 
 

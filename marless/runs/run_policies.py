@@ -102,7 +102,6 @@ def _remark_code(folder: RunFolder, run: Stored) -> None:
 
 
 def _download_policies(folder: RunFolder, run: Stored, target: Path) -> None:
-    """Links the objects of a local run; downloads those of a run in the cloud."""
     if run.identity.deployment_ref is None:
         model = run.plan.inputs.language_model
         link_objects(folder.path / "objects", target, [*run.saved_state.policies, *([model.base] if model else [])])

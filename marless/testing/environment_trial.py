@@ -245,7 +245,6 @@ class _Watcher:
 
 
 def _is_image(kind: AgentClass) -> bool:
-    """Return whether an observation is one image. Networks see its numbers divided by 255."""
     space = kind.spaces and kind.spaces.observation
     return isinstance(space, BoxSpace) and (space.dtype, space.low, space.high) == ("uint8", (0,), (255,))
 

@@ -87,7 +87,6 @@ def _check_resuming(make: Make) -> None:
 
 
 def _go_on(environment: Resumable, snapshot: Saved) -> list[bytes]:
-    """The bytes of the observation with which it goes on and of as many steps as an episode may have."""
     choices = _actions_rng(_SEED)
     observation = environment.resume(snapshot, np.random.default_rng(_SEED + 1))
     outputs = [array.tobytes() for array in _arrays(observation)]

@@ -89,7 +89,6 @@ class Place:
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory):
-    """The account and the deployment, made once."""
     home, before = tmp_path_factory.mktemp("home"), Path.cwd()
     os.chdir(home)
     reading, writing = os.pipe()
@@ -107,7 +106,6 @@ def place(tmp_path_factory):
 
 @pytest.fixture
 def marless(place, capfd, shell):
-    """The command line, in the folder of the account."""
     shell.cd(place.home)
     yield Commands(capfd)
     place.inject()

@@ -41,7 +41,6 @@ class Asking:
 
 
 def address(where: str) -> dict[str, str]:
-    """The bucket and key of a place."""
     owner, _, path = where.partition(":")
     tenant, _, rest = path.partition("/")
     return {"Bucket": bucket(owner), "Key": f"tenants/{tenant}/runs/r/{rest}"}

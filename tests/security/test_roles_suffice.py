@@ -47,8 +47,6 @@ class Witnessed(World):
 
 
 class Noting:
-    """The run's storage for one function."""
-
     def __init__(self, world: Witnessed, function: str) -> None:
         self._world, self._function = world, function
 

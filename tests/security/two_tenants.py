@@ -129,7 +129,6 @@ class TenantsAccount(Place):
         return self._clients[key]
 
     def _session_of(self, tenant: str, name: str) -> Any:
-        """Credentials as Lambda issues them to a function."""
         arn = function(tenant, name.lower(), "")
         return self.authorization.issue(role(tenant, name), "function", function=arn)
 

@@ -144,7 +144,6 @@ def failed(function, request, again=True, message="it raised"):
 
 
 def well(function, request):
-    """The script in which every attempt succeeds."""
     return [answered(function, request)]
 
 

@@ -198,5 +198,4 @@ def _spec(name: str, horizon: int, options: WarehouseOptions) -> EnvSpec:
 
 
 def _joint_spaces(size: int, choices: tuple[int, ...]) -> AgentSpaces:
-    """Return the spaces of a robot that chooses one number for its move and bits."""
     return AgentSpaces(VectorSpace((size,)), MultiDiscreteSpace((len(choices),), "int64", choices, (0,)), joint=True)

@@ -40,7 +40,7 @@ def run(options: Namespace) -> int:
     if options.force:
         raise UserError(f"--force is for runs in the cloud; {folder.name} is on this machine")
     if (pid := folder.driver()) is None:
-        raise UserError(f"{folder.name} is not being trained; see {program_name()} status {folder.argument}")
+        raise UserError(_not_trained(folder))
     os.kill(pid, signal.SIGINT)
     say(f"asked process {pid} to stop {folder.name} after the tasks in flight")
     return FINISHED

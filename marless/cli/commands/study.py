@@ -181,7 +181,6 @@ def _stop(folder: Path) -> int:
 
 
 def _new_place(options: Namespace, folder: Path, file: StudyFile | None) -> StudyPlace:
-    """The place of a new study, or of one that was begun on another machine if there is no file."""
     backend = registry.remote(options.backend)
     if file is None:
         from marless.cloud.deployments import locate

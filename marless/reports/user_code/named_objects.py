@@ -57,7 +57,6 @@ def _name_of(value: Any, key: str) -> Any:
 
 
 def _family(value: Any) -> str:
-    """The family of an environment, by the first parameter of its factory."""
     return "text:" if next(iter(inspect.signature(value).parameters), "") == "tokenizer" else "pettingzoo:"
 
 

@@ -43,7 +43,6 @@ def store_base(config: RunConfig, storage: Storage, store: RunStore) -> FrozenNe
 
 
 def _whole_state(run: Stored) -> Tensors:
-    """The tensors of a run, those of networks whole where they are differences to a base of its own."""
     state, base = run.saved_state, run.plan.inputs.base
     tensors = gather(state, run.storage)
     if base is None or state.team is None:

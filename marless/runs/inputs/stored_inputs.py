@@ -35,7 +35,6 @@ def store_inputs(config: RunConfig, run: str, storage: Storage, store: RunStore 
 
 
 def _require_scripts(config: RunConfig) -> None:
-    """Raises `UserError` when a scripted player of the user is not there; the core knows those of the task."""
     scripts_by_setting = {"opponents.policies": config.opponents.policies, "league.script": config.league.script or ""}
     for setting, text in scripts_by_setting.items():
         if script_names.is_scripted_name(text) and text != script_names.SCRIPTED:

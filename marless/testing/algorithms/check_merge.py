@@ -41,6 +41,5 @@ def _check(
 
 
 def _name_in_base(name: str, group: int, base: int) -> str:
-    """The name of the base's tensor for the group's tensor `name`; '' if `name` is not the group's."""
     part, _, rest = name.partition(f"/{group_name(group)}")
     return f"{part}/{group_name(base)}{rest}" if name != part else ""

@@ -10,7 +10,6 @@ kept = []
 
 
 def crash(**options):
-    """The process ends."""
     return _with(lambda: os._exit(3), **options)
 
 
@@ -20,12 +19,10 @@ def sleep(**options):
 
 
 def leak(**options):
-    """Memory grows and is never freed."""
     return _with(lambda: kept.append(bytearray(os.urandom(1)) * (6 << 20)), **options)
 
 
 def hog(**options):
-    """More memory than there is."""
     return _with(lambda: kept.append(b"x" * (64 << 30)), **options)
 
 

@@ -56,6 +56,13 @@ def trained(name, precision, task=None, **settings):
     return prepared(name, precision, task, **settings)()
 
 
+def require_alike(plain, other, tolerance):
+    assert plain.tensors.keys() == other.tensors.keys() and plain.metrics.keys() == other.metrics.keys()
+    for key, array in plain.tensors.items():
+        assert other.tensors[key].dtype == array.dtype
+        np.testing.assert_allclose(other.tensors[key], array, rtol=tolerance, atol=tolerance, err_msg=key)
+
+
 def prepared(name, precision, task=None, own_start=False, **settings):
     """The call that trains for a round of small networks. Their first weights are those of numpy, unless the engine has
     its `own_start`: then nothing depends on the machine but what the engine computes, and there are no summaries."""

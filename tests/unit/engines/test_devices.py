@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import synthetic
-from engine_rounds import COMPARABLE, SETTINGS, trained
+from engine_rounds import COMPARABLE, SETTINGS, require_alike, trained
 
 from marless.functions.algorithms.engine import OptimiserSettings, engine_of
 from marless.functions.algorithms.engines.torch_engine import ResidentSamples
@@ -85,7 +85,8 @@ def test_a_minibatch_on_the_device_is_the_one_in_the_processors_memory(remembers
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_round_on_a_gpu_gives_the_weights_of_the_processor(name, remembers):
     settings = {"engine": "torch", "recurrent": remembers, **COMPARABLE.get(name, {})}
-    _alike(*(trained(name, np.float32, device=device, **settings) for device in ("cpu", "cuda")))
+    plain, other = (trained(name, np.float32, device=device, **settings) for device in ("cpu", "cuda"))
+    require_alike(plain, other, 1e-4)
 
 
 @pytest.mark.usefixtures("gpu")
@@ -93,14 +94,10 @@ def test_a_round_on_a_gpu_gives_the_weights_of_the_processor(name, remembers):
 @pytest.mark.parametrize("name", ["ippo", "qmix"])
 def test_a_round_of_another_network_on_a_gpu_gives_the_weights_of_the_processor(name, network):
     settings = {"engine": "torch", "network": network}
-    _alike(*(trained(name, np.float32, NETWORKS[network], device=device, **settings) for device in ("cpu", "cuda")))
-
-
-def _alike(plain, other):
-    assert plain.tensors.keys() == other.tensors.keys() and plain.metrics.keys() == other.metrics.keys()
-    for key, array in plain.tensors.items():
-        assert other.tensors[key].dtype == array.dtype
-        np.testing.assert_allclose(other.tensors[key], array, rtol=1e-4, atol=1e-4, err_msg=key)
+    plain, other = (
+        trained(name, np.float32, NETWORKS[network], device=device, **settings) for device in ("cpu", "cuda")
+    )
+    require_alike(plain, other, 1e-4)
 
 
 @pytest.mark.usefixtures("gpu")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import synthetic
 from built_kernels import needs_kernels
-from engine_rounds import CHOICES, COMPARABLE, NUMBERS, SETTINGS, trained, with_memory
+from engine_rounds import CHOICES, COMPARABLE, NUMBERS, SETTINGS, require_alike, trained, with_memory
 
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import ConfigError
@@ -33,12 +33,7 @@ TOLERANCE = {np.float32: 1e-5, np.float64: 1e-10}
 def test_a_round_is_the_same_with_either_engine(name, recurrent, layer_norm, precision):
     settings = {"recurrent": recurrent, "layer_norm": layer_norm, **COMPARABLE.get(name, {})}
     plain, other = (trained(name, precision, engine=library, **settings) for library in ("numpy", "torch"))
-    assert plain.tensors.keys() == other.tensors.keys() and plain.metrics.keys() == other.metrics.keys()
-    for key, array in plain.tensors.items():
-        assert other.tensors[key].dtype == array.dtype
-        np.testing.assert_allclose(
-            other.tensors[key], array, rtol=TOLERANCE[precision], atol=TOLERANCE[precision], err_msg=key
-        )
+    require_alike(plain, other, TOLERANCE[precision])
 
 
 @pytest.mark.parametrize(

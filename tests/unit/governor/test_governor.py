@@ -93,7 +93,6 @@ class Deployment:
             run_manifest.write(self.ledgers[run], manifest)
 
     def end(self, run, status="finished"):
-        """The run's coordinator ends it and lets it go."""
         held, version = lease.read(self.ledgers[run])
         assert held.holder == lease.CLOUD
         state = State(status=status, reason="rounds" if status == "finished" else "it cannot be")

@@ -9,8 +9,6 @@ from marless.coordinator.config.loading import convert
 from marless.functions.isolation.file_names import ABSENT, KEPT, LOADED, WRITTEN
 from marless.runs.integrity.code_record import CodeRecord
 
-GRADED = {"task.name": "toy/signal", "task.judge": "judge"}
-
 
 @pytest.fixture
 def here(tmp_path, shell):

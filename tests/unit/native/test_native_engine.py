@@ -7,7 +7,7 @@ import pytest
 import torch
 from built_kernels import needs_kernels
 from described_entities import described, without_some
-from engine_rounds import COMPARABLE, SETTINGS, trained
+from engine_rounds import COMPARABLE, SETTINGS, require_alike, trained
 from torch_perceptrons import expected
 
 from marless.coordinator.config.loading import load
@@ -37,10 +37,7 @@ NETWORK = Network((4, 6, 3))
 def test_a_round_is_the_same_as_with_numpy(name, recurrent, layer_norm):
     settings = {"recurrent": recurrent, "layer_norm": layer_norm, **COMPARABLE.get(name, {})}
     plain, other = (trained(name, np.float32, engine=engine, **settings) for engine in ("numpy", "native"))
-    assert plain.tensors.keys() == other.tensors.keys() and plain.metrics.keys() == other.metrics.keys()
-    for key, array in plain.tensors.items():
-        assert other.tensors[key].dtype == array.dtype
-        np.testing.assert_allclose(other.tensors[key], array, rtol=1e-5, atol=1e-5, err_msg=key)
+    require_alike(plain, other, 1e-5)
     for key, metric in plain.metrics.items():
         rtol = 1e-3 if key.startswith("curvature/") else 1e-4  # eigenvalues from differences of gradients
         np.testing.assert_allclose(other.metrics[key], metric, rtol=rtol, atol=1e-5, err_msg=key)

@@ -7,8 +7,6 @@ from marless.reports.section import Section
 
 
 class Cells(HTMLParser):
-    """Collects the text of each table cell."""
-
     def __init__(self, page):
         super().__init__()
         self.cells, self.inside = [], False

@@ -234,7 +234,6 @@ def _is_over(sock: socket.socket | None) -> bool:
 
 
 def _passes(error: Exception) -> bool:
-    """Whether an error is one of a service that restarts, or of a connection that was lost."""
     if isinstance(error, socket.gaierror):
         return error.errno == socket.EAI_AGAIN
     if tunnel := _TUNNEL.match(str(error)):

@@ -36,7 +36,6 @@ def proxy_of(address: SplitResult) -> Proxy | None:
 
 
 def _is_direct(address: SplitResult, no_proxy: str) -> bool:
-    """Whether a host is on this machine or in `no_proxy`, as itself, by its domain, or by its network."""
     host, place = address.hostname or "", address.netloc.lower()
     names = [name.strip().lower().removeprefix("*").lstrip(".") for name in no_proxy.split(",") if name.strip()]
     domains = ["localhost", *names]
