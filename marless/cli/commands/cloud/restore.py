@@ -11,6 +11,7 @@ from marless.program import program_name
 
 EXAMPLES = """examples:
   marless cloud restore first.tar.gz
+  marless cloud restore first.tar.gz --tenant team-b
 
 Type it again if it was cut short."""
 
