@@ -12,7 +12,7 @@ from marless.runs.upkeep.archives import SUFFIX
 
 EXAMPLES = """examples:
   marless cloud archive first                first.tar.gz in this folder
-  marless cloud restore first.tar.gz         the run in the cloud again"""
+  marless cloud archive first --out ../first.tar.gz --tenant team-b"""
 
 
 def arguments(parser: ArgumentParser) -> None:
