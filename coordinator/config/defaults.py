@@ -17,6 +17,7 @@ from marless.coordinator.placement.placement_rules import AUTO, fused
 from marless.coordinator.rules.scaling import SCALING_RULES
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.specification import AlgorithmConfig, NetworkConfig
+from marless.functions.environments.language_task_names import is_language_task
 from marless.functions.environments.task_names import EXACT_PHYSICS
 from marless.functions.native.kernels import are_built
 from marless.functions.setting_limits import MOST_KERNEL_LAYERS
@@ -108,6 +109,8 @@ def _with(section: Any, values: Mapping[str, Any]) -> Any:
 def _shared_networks(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
     """Return the groups by hand, if there are any. Otherwise algorithms with a replay buffer and PQN share networks.
 
+    On tasks that nobody measured every algorithm shares, except HAPPO, which trains one network after the other.
+
     All published settings share. Separate networks learned more slowly here (docs/data/algorithms.toml).
     """
     if "sharing.rule" in fixed_keys:
@@ -116,7 +119,10 @@ def _shared_networks(config: RunConfig, fixed_keys: Collection[str]) -> Layer | 
         return Layer("sharing.groups", {"sharing.rule": "groups"})
     if config.algorithm.shares_networks:
         return Layer(f"algorithm {config.algorithm.name}", {"sharing.rule": "all"})
-    return None
+    is_measured = family(config.task.name) or is_language_task(config.task.name)
+    if is_measured or any(stage.in_turn for stage in algorithms.algorithm(config.algorithm.name).stages):
+        return None
+    return Layer("equal agents", {"sharing.rule": "all"})
 
 
 def _of_network(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:

@@ -77,6 +77,8 @@ FAMILIES: Mapping[str, Settings] = {
     "matrix/": {},
     "mpe/": _PARTICLES,
     "toy/": {},
+    # Agents with equal spaces have different parts to play, by which the rule `roles` is measured.
+    "roles/": _STEPPED,
     # Rewards are rare.
     "rware/": {"sharing.rule": "all", "algorithm.gamma": 0.99},
     "overcooked/": _KITCHENS,

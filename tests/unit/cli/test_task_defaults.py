@@ -144,6 +144,18 @@ def test_engines_of_ours_have_the_general_defaults():
         assert changed(f"task.name={task}") == {}
 
 
+@pytest.mark.parametrize(
+    ("task", "algorithm", "rule"),
+    [
+        ("pettingzoo:my_game:env", "mappo", "all"),
+        ("pettingzoo:my_game:env", "happo", "none"),
+        ("roles/apprentices", "mappo", "none"),
+    ],
+)
+def test_equal_agents_of_a_task_that_nobody_measured_share_networks(task, algorithm, rule):
+    assert load(None, [f"task.name={task}", f"algorithm.name={algorithm}"]).sharing.rule == rule
+
+
 @pytest.mark.parametrize("name", ["mappo", "iql", "vdn", "qmix", "maddpg"])
 def test_a_printed_configuration_keeps_its_values_whatever_task_it_is_then_for(name):
     config = load(None, (f"algorithm.name={name}",))

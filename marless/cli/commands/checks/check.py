@@ -48,6 +48,7 @@ _MAIN_KEYS = (
 _WHY = {
     "": "default",
     "command line": "you set it",
+    "equal agents": "agents with equal spaces share",
     "family of other tasks": "default for other packages",
     "algorithm.engine=auto": "the fastest on this machine",
     "algorithm.engine=native": "same bytes on every machine",
