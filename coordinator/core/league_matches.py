@@ -70,8 +70,7 @@ def first(config: RunConfig, spec: EnvSpec, team: Team, policies: tuple[Ref, ...
     checkpoints: tuple[Checkpoint, ...] = (start,)
     if config.league.script is not None:
         script = script_names.reference(config.league.script, config.task.name)
-        scripted_checkpoint = replace(start, team=scripted_team(len(spec.agents), script), policies=())
-        checkpoints = (scripted_checkpoint, start)
+        checkpoints = (replace(start, team=scripted_team(len(spec.agents), script), policies=()), start)
     return LeagueState(interval=config.league.every, checkpoints=checkpoints, ratings=ratings)
 
 

@@ -163,8 +163,7 @@ def _round(plan: Plan, state: State) -> list[Gate]:
     playing, learning = round_gates(plan, state)
     if rounds.is_evaluated(plan, state):
         episodes = plan.config.evaluation_sizes(state.env_spec.horizon).episodes
-        nodes = evaluations(plan, state, "evaluate", episodes, state.policies)
-        playing.append(_gate("evaluate", nodes))
+        playing.append(_gate("evaluate", evaluations(plan, state, "evaluate", episodes, state.policies)))
     # Learners that wait for nothing begin first: they take longer than what is played beside them, and a round that
     # begins with its longest tasks ends sooner (Graham 1969, "Bounds on Multiprocessing Timing Anomalies").
     return learning + playing if plan.config.pipeline.lag else playing + learning

@@ -43,8 +43,7 @@ class _Algorithms(Registry[AlgorithmSpec]):
     def unknown(self, name: str) -> str:
         if name in self.extras:
             return super().unknown(name)
-        spelt_alike = difflib.get_close_matches(name.lower(), self, n=1)
-        nearest = _NEAREST.get(name.lower()) or "".join(spelt_alike)
+        nearest = _NEAREST.get(name.lower()) or "".join(difflib.get_close_matches(name.lower(), self, n=1))
         hint = f"did you mean {nearest}? There are" if nearest else "there are"
         return f"no algorithm is called {name!r}; {hint} {', '.join(self)}"
 

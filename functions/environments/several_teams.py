@@ -219,7 +219,6 @@ def _form(spec: EnvSpec) -> object:
 
 
 def _counts(kind: AgentClass) -> dict[str, int]:
-    """How many agents, actions and entities of each block there are, by name."""
     blocks = kind.described.blocks if kind.described else ()
     entities = {f"entity '{block.name}' with {block.features} features": len(block.columns) for block in blocks}
     return {f"agents of class '{kind.name}'": len(kind.agents), "actions": kind.actions, **entities}

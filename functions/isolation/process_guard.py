@@ -176,7 +176,6 @@ def restore_arithmetic_after(call: str) -> Iterator[None]:
 
 
 def _put_back(parts: tuple[ProcessPart, ...], now: list[Any], before: list[Any]) -> list[str]:
-    """Puts back what differs; the names of what a user should know."""
     names = []
     for part, is_, was in zip(parts, now, before, strict=True):
         if not part.same(is_, was):

@@ -93,8 +93,6 @@ PARTS = (
 
 
 class _Threads:
-    """How many threads each of the numerical libraries uses, by its file."""
-
     def __init__(self) -> None:
         self._imported, self._libraries = 0, dict[str, Any]()
 

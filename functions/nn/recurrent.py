@@ -259,7 +259,6 @@ def _activation(marks: Sequence[str]) -> Kind:
 
 
 def _count(tensors: Mapping[str, NDArray[Any]], name: str) -> int:
-    """How many tensors have this name and a number, from 0 without a gap."""
     number = 0
     while f"{name}{number}" in tensors:
         number += 1

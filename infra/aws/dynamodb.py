@@ -109,8 +109,7 @@ class DynamoLedger:
 
     def names(self) -> list[str]:
         """The names of all items, sorted. Their bodies are not read."""
-        entries = self._query("", {}, ["item"], ProjectionExpression="#item")
-        return [entry["item"]["S"] for entry in entries]
+        return [entry["item"]["S"] for entry in self._query("", {}, ["item"], ProjectionExpression="#item")]
 
     def remove(self, item: str) -> None:
         """Removes the item, whatever its version; a missing item is ignored."""

@@ -150,7 +150,6 @@ def _rounds(arms: Arms, path: Path, title: str) -> None:
 
 
 def _by_round(series: Sequence[Sequence[int]]) -> PlotLine:
-    """The mean, lowest and highest, over the rounds that all runs have."""
     length = min(map(len, series))
     values = np.array([numbers[:length] for numbers in series], float)
     return PlotLine(np.arange(1, length + 1, dtype=float), values.mean(axis=0), values.min(axis=0), values.max(axis=0))

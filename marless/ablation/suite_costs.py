@@ -191,7 +191,6 @@ def _logarithms(task: TaskCosts, name: str, other: str) -> list[float]:
 
 
 def _bound(tasks: Iterable[TaskCosts], name: str, other: str) -> str:
-    """How the ratio relates to that of runs that would all have gone on to the target."""
     misses = [any(task.arms[of].misses for task in tasks if of in task.arms) for of in (name, other)]
     return {(False, False): "", (True, False): "≥", (False, True): "≤", (True, True): "~"}[misses[0], misses[1]]
 

@@ -55,7 +55,6 @@ def draw(tasks: Sequence[TaskCosts], arms: Sequence[Arm], folder: Path, title: s
 
 
 def _draw_tasks(axes: "Axes", tasks: Sequence[TaskCosts], order: Sequence[str]) -> None:
-    """Draw a point for each task and arm; a triangle if a run missed the target."""
     from matplotlib import colormaps
 
     # A colour twice would make one task look like another.

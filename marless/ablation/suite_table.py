@@ -99,7 +99,6 @@ def _regret(task: suite_costs.TaskCosts, name: str) -> str:
 
 
 def _overall(tasks: Sequence[suite_costs.TaskCosts], name: str) -> tuple[str, str]:
-    """The geometric mean and the worst over tasks; of arms that all tasks have."""
     arm_regrets = suite_costs.regrets(tasks, name)
     if len(arm_regrets) < len(tasks):
         return NONE, NONE

@@ -258,7 +258,6 @@ def _is_user_error(error: Exception) -> bool:
 
 
 def _of_aws(error: Exception) -> str:
-    """What the AWS SDK has raised, in one line; '' for another error."""
     if "botocore.exceptions" not in sys.modules:
         return ""
     from botocore.exceptions import BotoCoreError, ClientError

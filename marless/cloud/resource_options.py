@@ -48,8 +48,7 @@ def merged(before: Mapping[str, Resource], changes: Mapping[str, Resource | None
     there."""
     if missing := [name for name, resource in changes.items() if resource is None and name not in before]:
         raise UserError(f"--no-resource {missing[0]}: no such resource is deployed")
-    after = {**before, **changes}
-    return {name: resource for name, resource in after.items() if resource is not None}
+    return {name: resource for name, resource in {**before, **changes}.items() if resource is not None}
 
 
 def require_functions_here(resources: Mapping[str, Resource]) -> None:

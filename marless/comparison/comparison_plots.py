@@ -104,7 +104,6 @@ def curve(comparison: Comparison) -> "Figure":
 
 
 def _scale(axes: "Axes", axis: Axis) -> None:
-    """Money in plain digits, large numbers with separators."""
     from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(6))

@@ -128,7 +128,6 @@ def _one_arm(unsplit: Sequence[str]) -> str:
 
 
 def _other_scale(comparison: Comparison) -> str:
-    """That tasks may pay differently, and what to compare in place of returns."""
     others = [name for name in comparison.metrics if name != METRIC]
     advice = (
         f"compare a metric of the environment ({', '.join(others)})"

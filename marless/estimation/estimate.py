@@ -215,8 +215,7 @@ def _extrapolate(plan: Plan, short: State, long: State) -> Estimate:
         (stop.seconds, short.seconds, long.seconds),
         (stop.dollars, dollars[0], dollars[1]),
     )
-    lengths = [(limit - low) / (high - low) for limit, low, high in lines if limit is not None]
-    share = max(1.0, min(lengths))
+    share = max(1.0, min((limit - low) / (high - low) for limit, low, high in lines if limit is not None))
     meter = _interpolate(short.meter, long.meter, share)
     return Estimate(
         rounds=short.round + round(share * span),

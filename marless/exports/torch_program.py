@@ -121,8 +121,7 @@ def _tensor(array: Any) -> Tensor:
 
 def _choices(actions: ChoiceActions, values: Tensor, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     outputs = torch.where(inputs["mask"], values, ILLEGAL)
-    parts = torch.split(outputs, list(actions.counts), dim=1)
-    indices = [part.argmax(dim=1) for part in parts]
+    indices = [part.argmax(dim=1) for part in torch.split(outputs, list(actions.counts), dim=1)]
     one_hots = [nn.functional.one_hot(one, count) for one, count in zip(indices, actions.counts, strict=True)]
     if actions.joined:
         action = _tensor(actions.table)[indices[0]]

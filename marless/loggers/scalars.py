@@ -73,7 +73,6 @@ def _of_agent(name: str) -> str:
 
 
 def _visible(scalars: Mapping[str, float]) -> dict[str, float]:
-    """The scalars under names that every encoding takes, without line breaks."""
     return {visible(name): value for name, value in scalars.items()}
 
 

@@ -215,7 +215,6 @@ def _by_agent(facts: Facts, metric: str) -> list[ChartLine]:
 
 
 def _merge_equal(lines: Iterable[ChartLine]) -> list[ChartLine]:
-    """One line, in the colour of the first, for agents that have the same values throughout."""
     same: dict[tuple[tuple[float, ...], tuple[float, ...]], list[ChartLine]] = {}
     for line in lines:
         same.setdefault((tuple(line.x), tuple(line.y)), []).append(line)

@@ -151,8 +151,7 @@ def _outstanding(
         hashes = hashes_of(folder, identity, backend.ledger)
         Documents(folder, plan, identity, backend.storage, hashes).complete(state, measurements, "finished")
         return Ending(FINISHED, f"{folder.name} had finished; wrote its summary and policies")
-    example = _example(limit, state, config.stop)
-    again = f"{program_name()} resume {folder.argument} {example}"
+    again = f"{program_name()} resume {folder.argument} {_example(limit, state, config.stop)}"
     return Ending(USER_ERROR, f"{folder.name} is finished ({limit}); raise the limit with: {again}")
 
 

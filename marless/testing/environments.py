@@ -153,8 +153,6 @@ def _check_spec(environment: VectorEnvironment, num_envs: int) -> None:
 
 @dataclass
 class _Witness:
-    """The state of one play: alive agents ``[E, N]`` and lengths of episodes ``[E]``."""
-
     spec: EnvSpec
     alive: BoolArray
     lengths: NDArray[np.int64]

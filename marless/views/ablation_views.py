@@ -42,8 +42,7 @@ class AblationLines(AblationView):
         """Shows the end of a run, with its place among all runs."""
         assert isinstance(campaign, AblationCampaign)
         result, failure = campaign.results[run.setting].get(run.seed), campaign.failures.get(campaign.cell(run), "")
-        done = sum(map(campaign.is_over, campaign.cells))
-        self.show_end(run, result, failure, (done, len(campaign.cells)))
+        self.show_end(run, result, failure, (sum(map(campaign.is_over, campaign.cells)), len(campaign.cells)))
 
     def show_end(self, run: StudyRun, result: FinishedRun | None, failure: str, done_of: tuple[int, int]) -> None:
         """Prints the return and the dollars of a run that ended, or why it failed."""

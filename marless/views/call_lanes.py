@@ -60,7 +60,6 @@ _TOLERANCE = 0.2
 
 
 def _overlap(bars: Sequence[CallBar]) -> bool:
-    """Whether more than a share of the time on lanes is taken twice."""
     by_lane: dict[int, list[CallBar]] = {}
     for bar in bars:
         by_lane.setdefault(bar.lane, []).append(bar)

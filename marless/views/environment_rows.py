@@ -144,7 +144,6 @@ def _shape(shape: Sequence[int]) -> str:
 
 
 def _bounds(low: Sequence[float | None], high: Sequence[float | None]) -> str:
-    """Return the bounds if they are the same for all numbers, else ''."""
     (lowest, *lower), (highest, *higher) = dict.fromkeys(low), dict.fromkeys(high)
     if lower or higher or lowest is None or highest is None:
         return ""

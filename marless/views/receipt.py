@@ -108,6 +108,5 @@ def _duration(summary: Summary) -> str:
 
 
 def _wrapped(label: str, text: str) -> list[str]:
-    """The lines of an item that fit into 80 columns; a word that is longer stays whole."""
     first, rest = f"{label:<{_LABEL}}", " " * _LABEL
     return textwrap.wrap(text, _WIDTH, initial_indent=first, subsequent_indent=rest, **_WHOLE_WORDS)

@@ -70,7 +70,6 @@ def _label(name: str, suffix: str) -> str:
 
 
 def _rounds(begins: Mapping[int, float], length_s: float, width: int) -> str:
-    """The numbers of the rounds, from 1, each above the column in which it begins, as far as there is room."""
     text = ""
     for number, begin in sorted(begins.items()):
         column = int(begin / max(length_s, 1e-9) * width)

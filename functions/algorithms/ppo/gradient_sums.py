@@ -196,7 +196,6 @@ def _step(network: Trainable, gradient: Array, count: float) -> float:
 
 
 def _inputs_seen(context: Context[PpoConfig], part: str, group: int, sums: Sequence[Tensors]) -> Mapping[str, Wide]:
-    """The statistics of the network's inputs after the round, by name; none if it has none."""
     name = f"{SEEN}{part}"
     return merged_statistics(context, part, group, [of_part[name] for of_part in sums]) if name in sums[0] else {}
 

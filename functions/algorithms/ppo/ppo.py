@@ -191,7 +191,6 @@ def policy_loss(context: Context[PpoConfig], group: int) -> ClippedPolicyLoss:
 
 
 def _corrected(loss: ClippedPolicyLoss, context: Context[PpoConfig], group: int) -> ClippedPolicyLoss:
-    """With the log-probabilities of the policy that the round begins with, and weights on the advantages."""
     mask = learned_from(context, group)
     weights = correction.row_weights(context, group)[mask].astype(loss.advantage.dtype)
     proximal = correction.proximal_log_probability(context, group)[mask]

@@ -141,7 +141,6 @@ def _unit_shapes(x: float, y: float, radius: float, share: float, colour: Colour
 
 
 def _armies(name: str) -> tuple[str, str]:
-    """Return a letter for each ally and each enemy on a map."""
     if name.startswith("smacv2_"):
         units = " " * int(name.split("_")[1])
         return units, units

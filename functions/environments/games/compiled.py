@@ -69,7 +69,6 @@ class CompiledEnvironment:
         )
 
     def _values(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Return the fields in C that stay the same: sizes, and addresses of the state and the inputs."""
         (players,) = self.spec.classes
         return {
             "envs": self.num_envs,
@@ -142,7 +141,6 @@ class CompiledEnvironment:
         return free[0]
 
     def _observe(self, results: "_Results", which: int | None = None) -> Observation:
-        """Return an observation with new values of the chosen environments only."""
         self._look(results.row, which)
         return Observation(
             (results.lend("values").swapaxes(0, 1),),

@@ -168,8 +168,7 @@ class Engine:
 
     def save(self) -> dict[str, NDArray[Any]]:
         """See `marless.functions.environments.resumable`."""
-        state = self.snapshot()
-        return {name: np.asarray(value) for name, value in vars(state).items()}
+        return {name: np.asarray(value) for name, value in vars(self.snapshot()).items()}
 
     def resume(self, saved: Mapping[str, NDArray[Any]], rng: np.random.Generator) -> Observation:
         """See `marless.functions.environments.resumable`."""

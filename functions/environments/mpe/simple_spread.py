@@ -79,7 +79,6 @@ def _blocks(agents: int) -> tuple[EntityBlock, ...]:
 
 
 def _rows_of_table(agents: int) -> tuple[EntityBlock, ...]:
-    """Return the rows of the set of entities below the first, which is the agent itself."""
     return (
         bodies("landmark", agents, (FEATURES, FEATURES)),
         bodies("teammate", agents - 1, (FEATURES * (1 + agents), FEATURES), teammates=True),

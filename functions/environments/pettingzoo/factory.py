@@ -139,7 +139,6 @@ def _offer_without_factory(name: str) -> str:
 
 
 def _listed(offers: list[str], word: str = "") -> str:
-    """What to name instead: the nearest to `word`, or else the first ones."""
     by_word = {offer.rpartition(":")[2]: offer for offer in offers}
     if nearest := difflib.get_close_matches(word, by_word):
         return f"; nearest: {', '.join(by_word[match] for match in nearest)}"

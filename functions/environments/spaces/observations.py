@@ -251,8 +251,6 @@ class _Choices:
 
 
 class _Nested:
-    """Concatenated observations of a dictionary (`named`) or a tuple."""
-
     def __init__(self, space: Space) -> None:
         self._named = space["type"] == "dict"
         keys = space["keys"] if self._named else range(len(space["spaces"]))

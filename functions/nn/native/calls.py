@@ -227,7 +227,6 @@ def _description(network: Network) -> Description | None:
 
 
 def _covers_front(network: Network) -> bool:
-    """Whether the first layer is linear, or attention over entities that are described without a fault."""
     front, sizes = network.front, network.sizes
     if front is None or not issubclass(front, EntityAttention):
         return front is None

@@ -41,8 +41,7 @@ def _outcome(attempt: CallAttempt, blobs: ClaimedBlobs) -> CallOutcome:
     try:
         if attempt.call.key:
             return _once(attempt, blobs)
-        answer = _answer(attempt)
-        return CallOutcome(answer, run_ms=_ms_since(began))
+        return CallOutcome(_answer(attempt), run_ms=_ms_since(began))
     except AskLater as error:
         pause_s = error.pause_s
         return CallOutcome(error=_one_line(error), run_ms=_ms_since(began), attempts=0, pause_s=pause_s, is_down=True)

@@ -73,8 +73,7 @@ _Test = tuple[int, int, str | int, str | int]
 
 def sandbox_filter(machine: MachineCalls) -> bytes:
     """The instructions: a new process is refused with EAGAIN, a new thread is not."""
-    words = _REFUSED.split()
-    refused = [int(number) for number in words[1 + machine.column :: 3] if number != "0"]
+    refused = [int(number) for number in _REFUSED.split()[1 + machine.column :: 3] if number != "0"]
     tests: list[_Test] = [
         (_LOAD, _ARCHITECTURE, 0, 0),
         (_EQUAL, machine.architecture, 0, "kill"),

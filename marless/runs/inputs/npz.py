@@ -27,8 +27,6 @@ class ArrayFault(Exception):
 
 
 class _Header(NamedTuple):
-    """The description of an array, and how many bytes it takes itself."""
-
     shape: tuple[int, ...]
     fortran: bool
     dtype: np.dtype[Any]

@@ -33,8 +33,6 @@ class CodeFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class _Origin(msgspec.Struct, frozen=True):
-    """The part of a run's plan.json that says which code it has."""
-
     code_sha256: str = ""
     environment_fingerprint: dict[str, Any] = {}
     changes: tuple[CodeChange, ...] = ()

@@ -77,7 +77,6 @@ class _Packed(gzip.GzipFile):
 
 
 def _extract(archive: tarfile.TarFile, path: Path, store: RunStore) -> RunFolder:
-    """Puts the run in its place once it is whole, and returns that."""
     members = _members(archive, path)
     first = next(members, None)
     name = _folder(first) if first else ""

@@ -73,7 +73,6 @@ class Command:
             program.close()
 
     def _running(self) -> Program:
-        """Return the program, begun again if it has ended or has printed something unasked."""
         if (program := self._program) is not None:
             is_unasked = bool(self._resource.ping) and program.is_asked and program.has_printed()
             if is_unasked or program.has_ended():

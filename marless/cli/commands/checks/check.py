@@ -112,8 +112,6 @@ def _as_setting(text: str) -> str:
 
 
 class _Length(NamedTuple):
-    """The longest episode, if the environment does not state it, and the reason."""
-
     steps: int
     source: str
 
@@ -263,8 +261,7 @@ def _kinds_of_agents(spec: EnvSpec) -> Iterator[str]:
     """Yield a warning if agents have several kinds of names, such as adversary_0 and agent_0, and are one team."""
     kinds = list(dict.fromkeys(name.rstrip("0123456789").rstrip("_-") for name in spec.agents))
     if not spec.sides and 1 < len(kinds) < len(spec.agents):
-        names = " and ".join(kinds)
-        yield f"{names} are one team. If they compete, set task.options.sides={','.join(kinds)}"
+        yield f"{' and '.join(kinds)} are one team. If they compete, set task.options.sides={','.join(kinds)}"
 
 
 def _discount(config: RunConfig, horizon: int) -> Iterator[str]:

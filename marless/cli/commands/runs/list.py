@@ -56,8 +56,7 @@ def row_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Prints a row for every run, with the reason for runs that cannot be read."""
-    all_rows = rows(folders_of(options.runs) if options.runs else RUNS.folders())
-    show(all_rows, options)
+    show(rows(folders_of(options.runs) if options.runs else RUNS.folders()), options)
     if not options.runs and not options.json:
         _note_others()
     return 0
