@@ -28,6 +28,7 @@ EXTRAS = {
     "aws": ("runs and deployments on AWS", ("botocore", "aws_lambda_powertools")),
     "emulated": ("AWS, emulated on this machine", ("botocore", "aws_lambda_powertools", "aws_emulator", "moto")),
     "cluster": ("workers of other machines", ("marless_cluster",)),
+    "server": ("a queue of runs for several people", ("marless_server", "starlette", "uvicorn")),
     "ray": ("workers that Ray places on a cluster", ("marless_cluster", "ray")),
     "classic": ("PettingZoo's board and card games", ("pettingzoo", "chess", "rlcard", "pygame", "pyspiel", "shimmy")),
     "sisl": ("PettingZoo's SISL", ("pettingzoo", "Box2D", "pygame", "pymunk")),
@@ -52,6 +53,7 @@ EXTRAS = {
 _BESIDE = {
     "emulated": ("packages/aws-emulator", "marless_aws_emulator-*.whl"),
     **dict.fromkeys(("cluster", "ray"), ("packages/marless-cluster", "marless_cluster-*.whl")),
+    "server": ("packages/marless-server", "marless_server-*.whl"),
     "language": ("packages/marless-language", "marless_language-*.whl"),
     **dict.fromkeys(GUESTS.values(), ("packages/marless-tasks", "marless_tasks-*.whl")),
 }

@@ -23,6 +23,7 @@ PACKAGES = (
     *("functions", "coordinator", "infra", "marless"),
     *("packages/aws-emulator/aws_emulator", "packages/marless-cluster/marless_cluster"),
     *("packages/marless-language/marless_language", "packages/marless-tasks/marless_tasks"),
+    "packages/marless-server/marless_server",
 )
 
 

@@ -20,6 +20,7 @@ from marless.cli.command_names import COMMANDS, FAMILIES, OFFERED, command_and_r
 from marless.cli.mistakes import unknown_command, unknown_option
 from marless.cli.typed_lines import complain
 from marless.coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, one_line
+from marless.functions.plug_in_registry import Registry
 from marless.functions.text.redaction import redact
 from marless.functions.text.terminal_text import visible_text
 from marless.infra.local.own_process import age_s
@@ -38,6 +39,10 @@ _PLAY = {
     "check", "train", "pretrain", "worker", "resume", "study", "ablate", "estimate", "plan", "evaluate", "crossplay",
     "replay", "report", "log", "export",
 }  # fmt: skip
+# Commands of other packages.
+_GUESTS = Registry[ModuleType](
+    "marless.commands", {}, "command {}".format, error=UserError, extras=dict.fromkeys(("serve", "server"), "server")
+)
 # Columns of the overview, and the fewest columns for what explains an example.
 _WIDTH, _NARROW = 79, 24
 # Commands whose results are files: what they say meanwhile may be lost without harm.
@@ -163,7 +168,9 @@ def _importable_folder() -> Iterator[None]:
 
 
 def module_of(name: str) -> ModuleType:
-    """Return the module of a command."""
+    """Return the module of a command. Raises `UserError` for one of a package that is not installed."""
+    if _GUESTS.is_ours(name):
+        return _GUESTS.lookup(name)
     folder = "".join(f".{folder}" for folder, names in _FOLDERS.items() if name in names)
     return import_module(f"marless.cli.commands{folder}.{name.replace(' ', '.')}")
 

@@ -31,6 +31,8 @@ GROUPS = {
     "cloud": {"cloud": "the deployment on AWS, and the runs that it holds"},
     "machines": {
         "worker": "serve runs that another machine drives",
+        "serve": "share this machine: a queue of several people's runs",
+        "server": "submit, watch, stop and fetch runs of such a server",
         "doctor": "check which programs and packages are installed",
         "check": "try an environment and show how a run understands it",
     },

@@ -24,6 +24,7 @@ OTHER_EXTRAS = {
     "learner",
     "networks",
     "cluster",
+    "server",
     "ray",
     "aws",
     "emulated",

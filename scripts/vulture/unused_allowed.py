@@ -112,3 +112,9 @@ _.response_class
 
 # Editors read it from a string, as the module only has a stub.
 RunKeys
+
+# Attributes of the web server, of SQLite and of Starlette.
+_.should_exit
+_.row_factory
+_.began_at  # a column, shown by its name
+_.redirect_slashes

@@ -17,7 +17,6 @@ SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
 
 @pytest.fixture(scope="module")
 def lasts(tmp_path_factory):
-    """The driver's duration in seconds without interruptions."""
     start = time.monotonic()
     Process(tmp_path_factory.mktemp("lasts")).end()
     return time.monotonic() - start

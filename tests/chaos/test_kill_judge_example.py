@@ -63,7 +63,6 @@ class Typed:
         return len(FileStorage(self.path / "objects").list("answers/"))
 
     def actions(self):
-        """How many are on the bill."""
         return json.loads((self.path / "summary.json").read_text())["actions"]["judge"]["count"]
 
     def policies(self):

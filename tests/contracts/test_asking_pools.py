@@ -502,7 +502,6 @@ def test_an_action_costs_the_driver_a_thousand_calls_of_python_and_no_more_among
 
 
 def calls_of_python(work):
-    """How many functions are called meanwhile."""
     count = 0
 
     def look(frame, event, argument):

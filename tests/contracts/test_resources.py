@@ -33,7 +33,6 @@ def call(request, tmp_path, shell):
 
 @pytest.fixture
 def calls(tmp_path):
-    """What functions that count were asked so far."""
     path = tmp_path / "calls"
     return lambda: path.read_text().splitlines() if path.exists() else []
 

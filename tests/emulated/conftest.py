@@ -44,7 +44,6 @@ class Place:
         return cloud_at(self.account.whereabouts)
 
     def inject(self, *rules):
-        """Adds faults; without arguments, removes all."""
         body = json.dumps(rules).encode() if rules else None
         request = urllib.request.Request(
             self.account.whereabouts.endpoint + PATH, body, method="POST" if rules else "DELETE"

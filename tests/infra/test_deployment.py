@@ -67,7 +67,6 @@ def account(tmp_path_factory):
 
 @pytest.fixture
 def cloud(account):
-    """An account that is empty before and after."""
     assert everything(account) == {}
     yield account
     teardown(account, NAME)

@@ -34,7 +34,6 @@ def cloud():
 
 @pytest.fixture
 def engine(tmp_path, shell):
-    """Returns the calls of docker so far."""
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin/docker"
     program.write_text(ENGINE)

@@ -128,7 +128,6 @@ def offline(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plugins(tmp_path_factory):
-    """Plug-ins of every kind except a prebuilt wheel."""
     folder = tmp_path_factory.mktemp("plugins")
     (folder / "meadow").mkdir()
     (folder / "meadow" / "__init__.py").write_text("GRASS = 1")

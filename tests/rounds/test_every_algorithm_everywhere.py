@@ -52,7 +52,6 @@ class Family:
 
 
 def unvalued(agent, what):
-    """Value methods take single choices."""
     advice = "use ippo, mappo, iddpg, maddpg, isac or masac" if what == "numbers" else ONE_CHOICE
     return dict.fromkeys(VALUES, f"{agent} acts in {what}; the algorithm values single choices only: {advice}")
 

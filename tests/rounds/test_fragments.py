@@ -23,7 +23,6 @@ TASKS = pytest.mark.parametrize("task", [SAVED, PLAYED_AGAIN], ids=["saved", "pl
 
 
 def outcome(run):
-    """A run's results without times and costs."""
     assert run.state.status == "finished", run.state.reason
     return run.sha256, [(line.episodes, line.return_mean, line.metrics) for line in run.lines], run.state.final
 

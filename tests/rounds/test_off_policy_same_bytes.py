@@ -136,8 +136,6 @@ def test_what_should_change_the_weights_does(train, change):
 
 
 def in_flight(round_, phase, wave=0):
-    """Whether the driver is waiting at this point."""
-
     def there(state):
         waits = any(slot.waiting for slot in state.slots.values())
         # Learners of a wave differ by group alone.

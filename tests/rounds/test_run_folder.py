@@ -79,7 +79,6 @@ def first(marless, trained):
 
 @pytest.fixture
 def whole(marless, trained):
-    """The expected results of an interrupted run."""
     shutil.copytree(trained / "first", "runs/whole")
 
 

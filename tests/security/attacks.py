@@ -78,7 +78,6 @@ def _on_bucket(tenant: str) -> dict[str, dict[str, Any]]:
 
 
 def _on_table(tenant: str) -> dict[str, dict[str, Any]]:
-    """Requests outside the role's own partitions."""
     name = {"TableName": table(tenant)}
     arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{table(tenant)}"
     read = {"Statement": f'SELECT * FROM "{table(tenant)}"'}

@@ -53,7 +53,6 @@ def fresh(where: str) -> dict[str, str]:
 
 
 def held(asking: Asking, where: str) -> dict[str, str]:
-    """The same place, with an object."""
     at = fresh(where)
     asking.operator("s3").put_object(**at, Body=b"first", **ONCE)
     return at

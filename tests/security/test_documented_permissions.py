@@ -23,7 +23,6 @@ PARAMETERS = {"Code": provenance.code_sha256(), "AlarmEmail": "someone@example.c
 
 
 def document(who: str, region: str, without: str = "") -> dict[str, Any]:
-    """The documented policy, less one statement."""
     policy = json.loads(identity_policy(who, ACCOUNT, region, TENANTS[who]))
     kept = [statement for statement in policy["Statement"] if statement["Sid"] != without]
     assert len(kept) == len(policy["Statement"]) - bool(without)

@@ -402,7 +402,6 @@ def dimensions(metric: dict[str, Any]) -> dict[str, str]:
 
 
 def logical(value: Any) -> str:
-    """A reference as a dashboard writes it."""
     if not isinstance(value, dict):
         return str(value)
     [(_, name)] = value.items()

@@ -31,7 +31,6 @@ class Counted:
         return sum(count["requests"] for count in self._picked("s3", operations, which))
 
     def units(self, *operations, **which):
-        """Units of DynamoDB by kind of item."""
         found = Counter()
         for count in self._picked("dynamodb", operations, which):
             found[kind_of(count)] += count["units"]
@@ -98,7 +97,6 @@ def reports(place):
 
 
 def billed(place, run):
-    """Quantities on the bill, by line."""
     document = json.loads((place.home / "runs" / run / "bill.json").read_text(), parse_float=Decimal)
     return {line["name"]: line["quantity"] for line in document["lines"]}
 

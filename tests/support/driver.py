@@ -68,7 +68,6 @@ class Trained:
 
 
 def outcome(run: Trained) -> tuple[object, ...]:
-    """A run's results without times and costs."""
     return run.sha256, [(line.return_mean, line.metrics, line.evaluation) for line in run.lines], run.state.final
 
 

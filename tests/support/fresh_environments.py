@@ -20,7 +20,6 @@ class FreshEnvironment:
         (self.site / "borrowed.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
 
     def write_script(self, name, body):
-        """A command of this environment, in Python."""
         script = self.folder / ".venv/bin" / name
         script.write_text(f"#!{self.folder}/.venv/bin/python\n{body}")
         script.chmod(0o755)

@@ -81,7 +81,6 @@ def _short_runs():
 
 @pytest.fixture
 def processes(monkeypatch):
-    """Worker processes, even for one worker."""
     monkeypatch.setattr(local, "WorkerPool", WorkerPool)
 
 

@@ -39,7 +39,6 @@ class Shell(ExitStack):
         sys.modules.update(modules)
 
     def forget(self, *modules):
-        """Whoever imports the modules next runs them anew."""
         self._restore_later(sys.modules, modules)
         for name in modules:
             sys.modules.pop(name, None)

@@ -21,7 +21,6 @@ def trained_policy(*args, **kwargs):
 
 
 def train(task, name, settings, rounds, num_envs=32, rollouts=1, steps=None, seed=0, identity=False):
-    """The policies, and the learner's state by name."""
     algorithm = algorithms.algorithm(name)
     spec, storage = registry.spec(task), MemoryStorage()
     config = algorithms.configuration(algorithm, settings).resolved(spec)

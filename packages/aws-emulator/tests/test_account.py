@@ -48,12 +48,10 @@ Resources:
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts an account for one test."""
     return lambda: living(tmp_path / "account", CODE)
 
 
 def until(holds):
-    """Waits for a condition that another process causes."""
     give_up = time.monotonic() + LIMIT_S
     while not holds():
         assert time.monotonic() < give_up

@@ -24,7 +24,6 @@ def cloud(tmp_path_factory):
 
 @pytest.fixture
 def stacks(cloud):
-    """CloudFormation; removes the stack of the test."""
     client = cloud.client("cloudformation")
     yield client
     client.delete_stack(StackName=STACK)
@@ -44,7 +43,6 @@ def settled(client):
 
 
 def resources(text):
-    """A SAM template with these resources."""
     return f"Transform: AWS::Serverless-2016-10-31\nResources:\n{text}"
 
 

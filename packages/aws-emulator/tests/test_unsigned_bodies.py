@@ -14,7 +14,6 @@ MEGABYTE = 1 << 20
 
 @pytest.fixture
 def received():
-    """The bodies that the application got."""
     return []
 
 

@@ -78,7 +78,6 @@ def honest(call, body):
 
 @pytest.fixture
 def pool(tmp_path):
-    """Opens a run on these agents."""
     opened = []
 
     def open_run(*scripts):
@@ -92,7 +91,6 @@ def pool(tmp_path):
 
 
 def attempt(run, number=0, timeout_s=20.0):
-    """The report of an attempt."""
     run.invoke(Attempt("learner", replace(TASK, attempt=number, timeout_s=timeout_s)))
     [report] = collect(run, 1).values()
     return report
@@ -104,7 +102,6 @@ def holds_the_task_s_objects(tmp_path):
 
 
 def with_ref(kind="learner", **fields):
-    """The answer with another reference to this object."""
     objects = {**HONEST.answer.objects, kind: replace(HONEST.answer.objects[kind], **fields)}
     return replace(HONEST.answer, objects=objects)
 

@@ -38,7 +38,6 @@ def place(tmp_path_factory):
 
 @pytest.fixture
 def marless(place, shell, capfd):
-    """Commands of this process, in the folder."""
     shell.cd(place[0])
     return Commands(capfd)
 

@@ -71,7 +71,6 @@ def serving(listener, slots=1, token=TOKEN, badge=BADGE, port=None, beat_s=5.0):
 
 
 def refusal(listener, token=TOKEN, badge=BADGE, tls=None):
-    """What an agent says that is not taken."""
     agent = WorkerAgent(listener.address, 2, token, badge, print, tls=tls, modules=MODULES)
     with pytest.raises(DialInError) as fault:
         agent.run()
@@ -88,7 +87,6 @@ def turned_away(listener, tls=None):
 
 
 def told(listener, text):
-    """The listener's one line that has the text."""
     until = time.monotonic() + 60
     lines = []
     while not any(text in line for line in lines):
@@ -101,12 +99,10 @@ def told(listener, text):
 
 
 def spare(listener):
-    """How many connections nobody uses."""
     return sum(len(agent.idle) for agent in listener.agents().values())
 
 
 def idle(listener, count):
-    """Waits until so many workers are connected."""
     until = time.monotonic() + 60
     while spare(listener) != count:
         assert time.monotonic() < until, listener.lines()
@@ -530,7 +526,6 @@ def test_a_worker_is_busy_for_the_share_of_its_time_that_its_tasks_took(run):
 
 
 def at_once(shifts):
-    """The most that went on at one time."""
     return max(sum(began <= at < ended for _, _, began, ended in shifts) for _, _, at, _ in shifts)
 
 

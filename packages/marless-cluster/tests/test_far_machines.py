@@ -43,7 +43,6 @@ def machines():
 
 @pytest.fixture
 def place(tmp_path, shell):
-    """The current folder."""
     shell.cd(tmp_path)
     return tmp_path
 
@@ -68,7 +67,6 @@ def weights(name):
 
 
 def alone(*settings):
-    """The weights of the run on this machine."""
     assert main(["train", *settings, "--run", "alone", "--workers", "2"]) == 0
     return weights("alone")
 
@@ -86,7 +84,6 @@ def rounds_done(process, name, count):
 
 
 def family(pid):
-    """The process and all below it."""
     children = [int(word) for path in Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()]
     return [pid, *(each for child in children for each in family(child))]
 

@@ -108,7 +108,6 @@ def after_rounds(run, count):
 
 
 def placed():
-    """The processes of Ray in which workers are."""
     folders = [folder for folder in Path("/proc").iterdir() if folder.name.isdecimal()]
     return [int(folder.name) for folder in folders if _name(folder).startswith(b"ray::Placed.serve")]
 

@@ -53,7 +53,6 @@ def ray(tmp_path, shell):
 
 @pytest.fixture
 def head():
-    """An address at which somebody takes connections."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 

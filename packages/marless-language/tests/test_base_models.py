@@ -140,7 +140,6 @@ def test_a_model_that_memory_does_not_hold_is_refused(tmp_path: Path, load: Call
 
 
 def mapped_kilobytes(path: Path, kind: str) -> int:
-    """How much of the file this process holds."""
     total, within = 0, False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         first = line.split()[0]

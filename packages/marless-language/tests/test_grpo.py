@@ -63,7 +63,6 @@ def with_legal(part: Replies, seed: int = 0) -> Replies:
 
 
 def with_common(part: Replies) -> Replies:
-    """All prompts begin alike."""
     tokens = part.tokens.copy()
     tokens[:, :3] = tokens[0, :3]
     return part._replace(tokens=tokens, common=3)

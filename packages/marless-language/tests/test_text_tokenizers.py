@@ -23,7 +23,6 @@ def pairs(**settings: Any) -> Any:
 
 
 def changed(tokenizer: Any, change: Callable[[dict[str, Any]], object]) -> str:
-    """Its file after a change."""
     document = json.loads(tokenizer.to_str())
     change(document)
     return json.dumps(document)

@@ -102,7 +102,6 @@ def policies(environment, rng):
 
 
 def package():
-    """The package's module of gridworlds."""
     return sys.modules["overcooked_ai_py.mdp.overcooked_mdp"]
 
 

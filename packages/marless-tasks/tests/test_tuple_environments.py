@@ -157,7 +157,6 @@ def test_a_tuple_of_another_length_is_a_fault():
 
 @pytest.fixture
 def registered_pot(tmp_path, shell):
-    """A package that registers pots of two sizes."""
     (tmp_path / "pot_package.py").write_text("")
     shell.import_from(tmp_path)
     for size in ("small", "large"):

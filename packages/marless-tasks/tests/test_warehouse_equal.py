@@ -89,7 +89,6 @@ def has_tie(queue):
 
 
 def take_over(environment, row, house):
-    """Writes the package's state into ours."""
     columns, arrays = house.grid_size[1], {name: array[row] for name, array in environment.arrays.items()}
     for number, robot in enumerate(house.agents):
         message = int("".join(str(int(bit)) for bit in robot.message) or "0", 2)

@@ -15,7 +15,6 @@ def random(house, rng):
 
 
 def driving(house, rng):
-    """Robots mostly drive or turn."""
     return rng.choice(5, p=[0.05, 0.65, 0.12, 0.12, 0.06], size=len(house.agents)).tolist()
 
 

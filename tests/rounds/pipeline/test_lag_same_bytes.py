@@ -29,7 +29,6 @@ QUICK = ("replay", "teams that change")
 
 
 def outcome(run):
-    """A run's results without times and costs."""
     assert run.state.status == "finished", run.state.reason
     lines = [(line.round, line.agent_returns, line.metrics, line.team, line.rollouts) for line in run.lines]
     return run.sha256, lines, run.state.final, [(past.round, past.rollouts) for past in run.state.past]

@@ -23,7 +23,6 @@ KEYED = [
 
 @pytest.fixture
 def keyed(marless):
-    """A run of it, and the commands."""
     said = marless("train", *KEYED, "--backend", "inline", "--run", "k", 'log.to=["csv"]')
     assert said.code == 0, said.err
     return marless

@@ -23,7 +23,6 @@ def battle(name="3m", positions=CORNERS, dead=(), **options):
 
 
 def near(**places):
-    """The corners, with some units elsewhere."""
     positions = CORNERS.copy()
     for unit, place in places.items():
         positions[int(unit.removeprefix("unit_"))] = place

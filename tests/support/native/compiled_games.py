@@ -43,7 +43,6 @@ def random_actions(environment, seen, rng):
 
 
 def played(environment, seen, rng, steps):
-    """Random play: pairs of actions and the step."""
     pairs = []
     for _ in range(steps):
         actions = random_actions(environment, seen, rng)

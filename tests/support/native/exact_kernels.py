@@ -211,7 +211,6 @@ class Attention:
         return np.concatenate([part.ravel() for part in (embedding, gain, shift, qkv, out, out_bias)])
 
     def spans(self, rows, times):
-        """Return the number of rows that pass together."""
         return [slice(times * start, times * (start + self.few)) for start in range(0, rows, self.few)]
 
     def summed(self, left, right, times):
@@ -292,7 +291,6 @@ class Network:
         return tanh(x) if self.is_tanh else np.where(x < 0, F(0), x)
 
     def backward(self, slopes):
-        """The gradient of all parameters."""
         parts, of_norms = [], []
         slopes, by_named = self.scores_back(slopes) if self.aims else (slopes, slopes[:, :0])
         for place in reversed(range(len(self.layers))):

@@ -37,7 +37,6 @@ class Odd(Game):
             self.hold(held)
 
     def hold(self, held):
-        """Replaces the methods of spaces by attributes."""
         for name, space in (("observation_space", self.space), ("action_space", self.acts)):
             by_agent = dict.fromkeys(self.possible_agents, space)
             if held in ("plural", "None beside the plural"):

@@ -106,7 +106,6 @@ def strict(question):
 
 
 def moody(question):
-    """Another grade every time, after a moment."""
     _moment(question)
     return b"%d" % random.Random().randrange(1000)
 

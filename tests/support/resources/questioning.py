@@ -82,8 +82,6 @@ def _ask_later(blobs, name, seconds):
 
 
 def _give_up(blobs, name, question, seconds):
-    """Asks, but waits for so long alone."""
-
     def stop(number, frame):
         raise TimeoutError("given up")
 

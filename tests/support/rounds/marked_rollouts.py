@@ -17,7 +17,6 @@ FATES = ("..t.", "c..t", ".c..")
 
 
 def spec(masked=False, own_state=False):
-    """Three agents; the classes interleave."""
     return EnvSpec(
         agents=("a", "b", "c"),
         classes=(AgentClass("these", (0, 2), 2, 3), AgentClass("other", (1,), 1, 2)),

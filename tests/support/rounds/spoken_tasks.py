@@ -32,5 +32,4 @@ def make(tokenizer, pay: float = 1.0, context: int = 2) -> LanguageTask:
 
 
 def unpaid(tokenizer) -> LanguageTask:
-    """Its rewards are no numbers."""
     return make(tokenizer, float("nan"))

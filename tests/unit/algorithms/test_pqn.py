@@ -42,7 +42,6 @@ class PlainRound:
             self.best.append(torch.where(rows.legal[agent], then, -1e9).amax(-1).detach())
 
     def networks(self):
-        """The networks after a step, by group."""
         parameters = [array for network in self.online.values() for array in network.values()]
         optimiser = torch.optim.Adam(parameters, lr=self.config.lr, eps=self.config.adam_eps)
         self.loss().backward()

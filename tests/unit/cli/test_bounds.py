@@ -21,7 +21,6 @@ FREE = {"EnvTask.options", "Evaluation.options", "StudyFile.base", "StudyFile.va
 
 
 def unbounded(kind: inspect.Type, where: str) -> Iterator[str]:
-    """The places of numbers without an upper bound."""
     if isinstance(kind, inspect.IntType | inspect.FloatType) and kind.le is None and kind.lt is None:
         yield where
     for name, part in parts(kind):

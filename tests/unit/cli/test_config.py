@@ -11,7 +11,6 @@ from marless.functions.algorithms.ppo.specs import IppoConfig, MappoConfig
 
 
 def refusal(*overrides, path=None):
-    """The one line that refuses a configuration."""
     with pytest.raises(ConfigError) as caught:
         load(path, overrides)
     message = str(caught.value)

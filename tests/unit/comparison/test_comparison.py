@@ -24,7 +24,6 @@ def here(tmp_path, shell):
 
 
 def compared(axis="steps"):
-    """All runs under runs/, mappo first."""
     names = sorted((path.name for path in Path("runs").iterdir()), reverse=True)
     arms, _ = arms_of(collect(names).runs)
     return compare(arms, axis), arms

@@ -50,7 +50,6 @@ def waiting_sample(*overrides):
 
 
 def heard(plan, state, item):
-    """The state after a report, its answer decoded."""
     return apply(plan, state, Reported((AttemptEnded(item.id.split("/", 2)[2], *decode_answer(item)),)))
 
 

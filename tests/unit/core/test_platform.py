@@ -37,7 +37,6 @@ PLAN = make_plan(
 
 @pytest.fixture(scope="module")
 def ended():
-    """The state after a run on this machine."""
     return World(PLAN).finish()
 
 

@@ -31,7 +31,6 @@ DYNAMIC = (
 
 
 def alike():
-    """Tables of agents that all act identically."""
     return {f"behaviour/{agent_name(agent)}": pack_table(np.full((4, 3), 1 / 3)) for agent in (0, 1)}
 
 

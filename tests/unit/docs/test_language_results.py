@@ -12,7 +12,6 @@ PAGE = (ROOT / "docs" / "results" / "language.md").read_text(encoding="utf-8")
 
 
 def stored(name):
-    """The rows of each arm, by seed."""
     with (ROOT / "docs" / "results" / "language" / name).open(encoding="utf-8") as file:
         rows = sorted(csv.DictReader(file), key=lambda row: (row["arm"], int(row["seed"])))
     return {arm: list(of_arm) for arm, of_arm in groupby(rows, lambda row: row["arm"])}

@@ -155,7 +155,6 @@ def test_every_option_of_the_adapters_is_documented():
 
 
 def played(name, **options):
-    """The outputs of seeded random play."""
     try:
         environment = registry.make(EnvTask(name=name, options=options), 16)
     except MissingExtra as missing:
@@ -207,7 +206,6 @@ def test_what_is_not_of_the_documented_type_is_refused(starcraft, option, kind, 
 
 
 def said(found):
-    """A package's default in the table's notation."""
     return "none" if found is None else str(getattr(found, "name", found)).lower()
 
 

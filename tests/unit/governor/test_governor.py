@@ -126,7 +126,6 @@ class Deployment:
         assert all(version <= 2 for _, version in (lease.read(self.ledgers[run]) for run in OWNERS))
 
     def finish(self):
-        """Sweeps, and ends one run after another."""
         for _ in range(20):
             self.sweep()
             self.check()

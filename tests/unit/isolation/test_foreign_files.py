@@ -26,7 +26,6 @@ from marless.functions.isolation.imported_sources import beside_script
 
 @pytest.fixture
 def user(tmp_path, shell):
-    """The user's folder, which is no temporary one."""
     shell.cd(tmp_path)
     shell.import_from(tmp_path)
     return tmp_path

@@ -31,7 +31,6 @@ def line(number, **changes):
 
 
 def played(number, *returns):
-    """The evaluation of the policies after a round."""
     return Evaluated(round=number, env_steps=100 * number, returns=returns)
 
 

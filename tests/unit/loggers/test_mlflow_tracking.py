@@ -33,7 +33,6 @@ def client(store, shell, request):
 
 
 def run_of(client, request):
-    """The only run of the test's experiment."""
     (run,) = client.search_runs([client.get_experiment_by_name(request.node.name).experiment_id])
     return run
 

@@ -45,7 +45,6 @@ HALLS = st.fixed_dictionaries(
 
 
 def play(environment, draw):
-    """Steps by any actions, also by missing ones."""
     choices, shape = environment.spec.classes[0].actions, (environment.num_envs, len(environment.spec.agents))
     rng, fault = np.random.default_rng(draw(st.integers(0, 2**32))), draw(st.integers(0, 9)) == 0
     environment.reset(rng)

@@ -115,7 +115,6 @@ def test_how_a_process_rounds_neither_changes_the_answers_nor_is_changed(registe
 
 
 def library_that_computes_nothing(folder, layout):
-    """It has all functions and this layout."""
     rows = [f'{{"{name}", {offset}, {size}}}, ' for name, (offset, size) in layout.items()]
     table = f"struct {{ char *name; long offset, size; }} table[] = {{ {''.join(rows)} {{0, 0, 0}} }};\n"
     answers = {"sources": "ML_SOURCES", "compiler": '(long)"version 7"', "layouts": "(long)table"}

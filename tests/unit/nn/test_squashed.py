@@ -99,7 +99,6 @@ def test_choices_have_one_output_each():
 
 
 def policy_of(bias):
-    """A policy that gives these outputs for everything."""
     network = Network((1, 2, len(bias)))
     tensors = to_tensors(network, np.zeros(network.parameters, np.float32), "policy/g00")
     tensors["policy/g00/b1"][:] = bias

@@ -128,12 +128,10 @@ def buffer_of(spec, changed=None):
 
 
 def played(kept):
-    """The first rollout as the round's own data."""
     return kept.segments_from(np.arange(3), STEPS)
 
 
 def readable(algorithm, work, tensors):
-    """The parts that the work's task would read."""
     parts = {part for stage in work.stages for part in algorithm.stage(stage).reads}
     wanted = tuple(f"{part}/g{group:02d}" for part in parts for group in work.groups)
     return {key: array for key, array in tensors.items() if "/".join(key.split("/")[:2]) in wanted}

@@ -51,7 +51,6 @@ def machine(shell, tmp_path):
 
 
 def lines():
-    """What deploying and a run's storage say."""
     with pytest.raises(UserError) as asked:
         caller(Cloud(REGION))
     with pytest.raises(StorageFault) as stored, storage_errors("read", "table t"):

@@ -65,7 +65,6 @@ class Case:
         return torch.log_softmax(values, dim=1)
 
     def spectrum(self):
-        """All eigenvalues of the dense Hessian, ascending."""
         dense = torch.autograd.functional.hessian(self.loss, torch.tensor(self.flat))
         return np.linalg.eigvalsh(dense.numpy())
 

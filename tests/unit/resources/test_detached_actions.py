@@ -29,7 +29,6 @@ class Judge:
 
 
 def run(*settings, deadly=None, dropped=None, twice=False):
-    """A run that has ended, and its judge."""
     judge, world = Judge(), World(*JUDGED, *settings, twice=twice)
     with RESOURCES.hosted(judge):
         return world.run(deadly=deadly, dropped=dropped), judge

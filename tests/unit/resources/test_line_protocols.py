@@ -29,7 +29,6 @@ def judge(plan, **settings):
 
 
 def heard(program, questions):
-    """The answer to each question, or its fault."""
     answers = []
     for question in questions:
         try:

@@ -209,7 +209,6 @@ def planted(shell, tmp_path):
 
 
 def interpreter():
-    """The Python that a sandbox shows."""
     return os.path.realpath(f"{sys.base_prefix}/bin/python{sys.version_info.major}.{sys.version_info.minor}")
 
 

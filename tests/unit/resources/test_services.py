@@ -266,7 +266,6 @@ def test_a_time_beyond_one_attempt_is_waited_for(host, tmp_path):
 
 
 def outcomes(host, address, tmp_path, questions, **settings):
-    """How the questions of a task end."""
     with ALL_HOSTS[host]({"judge": Resource(http=address, **settings)}, tmp_path / "objects") as served:
         return served.ask("judge", [ResourceCall(each, asked_by="task") for each in questions])
 

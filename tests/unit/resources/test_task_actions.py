@@ -45,7 +45,6 @@ class Host:
 
 
 def silent(task, blobs):
-    """Stores two objects."""
     return [Output("policies", {"policy": np.ones(3)}), Output("learner", {"critic": np.ones(5)})], InitialiseReply()
 
 

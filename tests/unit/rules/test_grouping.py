@@ -21,7 +21,6 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def symmetric(seed, agents):
-    """Distances that all differ, of no structure."""
     upper = np.triu(np.random.default_rng(seed).uniform(0.1, 1, (agents, agents)), 1)
     return upper + upper.T
 

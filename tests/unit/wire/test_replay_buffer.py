@@ -84,7 +84,6 @@ def test_every_segment_has_its_own_rows_and_what_followed_them(masked, own_state
 
 
 def stands_at(batch, at, here, masked, own_state):
-    """All arrays of a row have this mark."""
     for index, kind in enumerate(batch.spec.classes):
         for position, agent in enumerate(kind.agents):
             seen = observed(here, agent, kind.observation_size)
@@ -97,7 +96,6 @@ def stands_at(batch, at, here, masked, own_state):
 
 
 def stands_after(batch, index, there, masked, own_state):
-    """The arrays after a cut have this mark."""
     for c, kind in enumerate(batch.spec.classes):
         for position, agent in enumerate(kind.agents):
             assert batch.cut_observations[c][position, index].tolist() == observed(there, agent, kind.observation_size)

@@ -53,7 +53,6 @@ class Read(World):
 
 
 def rows_of_round(run, round_):
-    """Every row of a round once."""
     line = run.journal[round_]
     before = run.journal[round_ - 1].env_steps if round_ else 0
     each = (line.env_steps - before) // line.rollouts

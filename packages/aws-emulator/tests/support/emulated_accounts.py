@@ -37,7 +37,6 @@ class Caller:
         }
 
     def client(self, service: str) -> Any:
-        """A new client."""
         return _session().create_client(service, **self._settings)
 
 
@@ -47,7 +46,6 @@ def _session() -> Session:
 
 
 def operator(account: Account) -> Caller:
-    """The operator of an account that runs."""
     where = account.whereabouts
     return Caller(where.endpoint, where.key, where.secret)
 
@@ -76,7 +74,6 @@ class Place:
         self._clients: dict[str, Any] = {}
 
     def operator(self, service: str) -> Any:
-        """The operator's client."""
         if service not in self._clients:
             self._clients[service] = self._operator.client(service)
         return self._clients[service]
@@ -100,7 +97,6 @@ def functions_before(app: Any) -> Any:
 
 @contextmanager
 def account_of_rules(rules: Rules) -> Iterator[Place]:
-    """An empty account whose authorization has these rules."""
     authorization = IamAuthorization(
         functions_before(DomainDispatcherApplication(create_backend_app)), OPERATOR, rules, ACCOUNT
     )

@@ -112,7 +112,6 @@ class Meeting:
 
 
 def wait_for_end(pid, limit_s=60.0):
-    """Returns when the process has ended."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

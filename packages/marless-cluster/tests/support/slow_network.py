@@ -24,7 +24,6 @@ class SlowRelay:
         ready.wait()
 
     def cut(self):
-        """Hangs up on everybody, once."""
         self._loop.call_soon_threadsafe(lambda: [writer.transport.abort() for writer in self._writers])
 
     async def _serve(self, ready):

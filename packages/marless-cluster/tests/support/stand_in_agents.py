@@ -79,7 +79,6 @@ class StandIns:
 
 
 def flipped(data, draw: random.Random):
-    """The bytes with one bit changed."""
     place, changed = draw.randrange(len(data)), bytearray(data)
     changed[place] ^= 1 << draw.randrange(8)
     return bytes(changed)

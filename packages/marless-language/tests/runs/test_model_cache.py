@@ -34,7 +34,6 @@ def alter(path: Path, place: int = 1000) -> None:
 
 
 def stored(run: str, *settings: str) -> Path:
-    """The object of a run's model."""
     model = store_model(load(None, [*SETTINGS, *settings]), FileStorage(Path(run)))
     assert model is not None
     return Path(run) / model.base.key

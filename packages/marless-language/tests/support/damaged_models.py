@@ -250,7 +250,6 @@ def model_in_base(path: Path) -> tuple[LlamaShape, Weights]:
 
 
 def arrays_of_base() -> Weights:
-    """Of the random base."""
     import tempfile
 
     from small_bases import random_base

@@ -33,7 +33,6 @@ def task_base(name: str, **options: str | int) -> bytes:
 
 
 def relay_base() -> bytes:
-    """That of the relay."""
     return task_base("text/relay")
 
 
@@ -60,6 +59,5 @@ def letters_base() -> bytes:
 
 @cache
 def short_base() -> bytes:
-    """Of the relay, with room for eight tokens."""
     symbols, lessons = lessons_of(make(EnvTask(name="text/relay")), "text/relay", 0)
     return pretrain(lessons, symbols, 8, 0, Pretraining(steps=1))

@@ -38,7 +38,6 @@ def write_folder(path: Path) -> Path:
 
 
 def change_config(folder: Path, **settings: object) -> None:
-    """Writes these settings into the folder's config.json."""
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 

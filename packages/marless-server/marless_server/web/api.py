@@ -1,0 +1,239 @@
+"""The API: resources and verbs below /api/v1."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from marless.coordinator.config.schema import ConfigError, RunConfig
+from marless.coordinator.errors import UserError
+from marless.functions.encoding import Undecodable, to_json
+from marless.functions.errors import StorageFault
+from marless.functions.text.terminal_text import visible_text
+from marless.program import program_name
+from marless.reports import journal
+from marless.runs.folder import METRICS
+from marless_server import admission
+from marless_server.pool.archives import archive
+from marless_server.store.runs import STATUSES, Conflict, NewRun, RunRow, Status
+from marless_server.web import resources
+from marless_server.web.guard import Caller
+from marless_server.web.problems import Problem, of_settings
+from marless_server.web.resources import Lab
+
+PREFIX = "/api/v1"
+MOST_BODY_BYTES, _BODY_S = 1 << 18, 20.0
+_JSON, _TOML = "application/json", "application/toml"
+_MOST_ROWS, _LONGEST_KEY = 200, 200
+
+
+class Api:
+    """The endpoints. Each finds the caller that the guard has let in."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the API."""
+        return [
+            Route("/healthz", _health),
+            Route(PREFIX, self._about),
+            Route(f"{PREFIX}/submissions", self._submit, methods=["POST"]),
+            Route(f"{PREFIX}/submissions/check", self._check, methods=["POST"]),
+            Route(f"{PREFIX}/runs", self._list),
+            Route(f"{PREFIX}/runs/{{run}}", self._show),
+            Route(f"{PREFIX}/runs/{{run}}/stop", self._stop, methods=["POST"]),
+            Route(f"{PREFIX}/runs/{{run}}/resume", self._resume, methods=["POST"]),
+            Route(f"{PREFIX}/runs/{{run}}/rounds", self._rounds),
+            Route(f"{PREFIX}/runs/{{run}}/log", self._log),
+            Route(f"{PREFIX}/runs/{{run}}/archive", self._archive),
+            Route(f"{PREFIX}/pool", self._pool),
+        ]
+
+    def _about(self, request: Request) -> Response:
+        owner = caller(request).owner
+        rights = {"code": owner.code, "weight": owner.weight, "at_once": owner.at_once}
+        quotas = {"slot_seconds_a_day": owner.slot_seconds, "dollars_a_day": owner.dollars}
+        return _json({"version": "v1", "owner": owner.name, "rights": rights, "quotas": quotas})
+
+    async def _submit(self, request: Request) -> Response:
+        return await _with_body(request, self._submission)
+
+    async def _check(self, request: Request) -> Response:
+        return await _with_body(request, self._checked)
+
+    def _submission(self, request: Request, body: bytes) -> Response:
+        sender, key = caller(request), request.headers.get("idempotency-key")
+        if key is not None and not (0 < len(key) <= _LONGEST_KEY and key.isprintable()):
+            raise Problem(400, f"it has 1 to {_LONGEST_KEY} printable characters", "idempotency-key")
+        config = self._config(request, body)
+        settings = admission.settings_hash(config)
+        new_run = NewRun(
+            owner=sender.owner.name,
+            task=config.task.name,
+            algorithm=config.algorithm.name,
+            seed=config.seed,
+            config=admission.config_text(config),
+            settings=settings,
+            key=key,
+            body=hashlib.sha256(body).hexdigest(),
+        )
+        price = resources.forecast(self._lab, sender.owner, settings, config)
+        row, is_new = self._lab.runs.submit(new_run)
+        if is_new:
+            self._note(sender, "submit", row.id)
+        fields = resources.run_fields(row, self._lab.queue.turns())
+        place = {"Location": f"{PREFIX}/runs/{row.id}"}
+        return _json({**fields, "price": price}, 201 if is_new else 200, place)
+
+    def _checked(self, request: Request, body: bytes) -> Response:
+        config = self._config(request, body)
+        price = resources.forecast(self._lab, caller(request).owner, admission.settings_hash(config), config)
+        return _json({"task": config.task.name, "algorithm": config.algorithm.name, "price": price})
+
+    def _config(self, request: Request, body: bytes) -> RunConfig:
+        sender, kind = caller(request), request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in (_JSON, _TOML):
+            raise Problem(415, f"send the configuration as {_TOML} or {_JSON}", "content-type")
+        try:
+            document = admission.document_of(body, kind == _TOML)
+            return admission.checked_config(document, sender.owner.code, self._lab.board.gpus)
+        except Undecodable as error:
+            raise Problem(400, f"the body cannot be read: {error}") from error
+        except admission.Forbidden as error:
+            self._lab.runs.audit(sender.owner.name, sender.token, "refused", str(error))
+            raise Problem(403, str(error), error.key) from error
+
+    def _list(self, request: Request) -> Response:
+        query = request.query_params
+        status = query.get("status")
+        if status is not None and status not in STATUSES:
+            raise Problem(400, f"it is one of {', '.join(STATUSES)}", "status")
+        statuses: tuple[Status, ...] = tuple(name for name in STATUSES if status in (None, name))
+        most, before = _number(request, "limit", 50, _MOST_ROWS), _number(request, "cursor", 0)
+        rows = self._lab.runs.listing(caller(request).owner.name, statuses, before or None, most)
+        turns = self._lab.queue.turns()
+        following = rows[-1].number if len(rows) == most else None
+        return _json({"runs": [resources.run_fields(row, turns) for row in rows], "cursor": following})
+
+    def _show(self, request: Request) -> Response:
+        return _json(resources.run_details(self._row(request), self._lab.queue.turns()))
+
+    def _stop(self, request: Request) -> Response:
+        row = self._lab.runs.stop(self._row(request).id)
+        self._note(caller(request), "stop", row.id)
+        return _json(resources.run_fields(row))
+
+    async def _resume(self, request: Request) -> Response:
+        return await _with_body(request, self._go_on)
+
+    def _go_on(self, request: Request, body: bytes) -> Response:
+        row = self._row(request)
+        try:
+            limits = admission.new_limits(row, body)
+        except Undecodable as error:
+            raise Problem(400, f"the body cannot be read: {error}") from error
+        row = self._lab.runs.resume(row.id, limits)
+        self._note(caller(request), "resume", f"{row.id} {' '.join(limits)}")
+        return _json(resources.run_fields(row, self._lab.queue.turns()))
+
+    def _rounds(self, request: Request) -> Response:
+        row, after = self._row(request), _number(request, "after", 0)
+        most = _number(request, "limit", _MOST_ROWS, _MOST_ROWS)
+        path = self._lab.folder(row).path / METRICS
+        lines = [line for line in journal.read(path) if line.round > after]
+        following = lines[most - 1].round if len(lines) > most else None
+        return _json({"rounds": lines[:most], "after": following})
+
+    def _log(self, request: Request) -> Response:
+        remarks = self._lab.runs.remarks(self._row(request).id)
+        return PlainTextResponse(visible_text("".join(f"{remark.time} {remark.text}\n" for remark in remarks)))
+
+    def _archive(self, request: Request) -> Response:
+        row = self._row(request)
+        block = archive(self._lab.folder(row), self._lab.claims, self._lab.root)
+        path = block.__enter__()
+        self._note(caller(request), "archive", row.id)
+        return FileResponse(
+            path,
+            media_type="application/gzip",
+            filename=path.name,
+            background=BackgroundTask(block.__exit__, None, None, None),
+        )
+
+    def _pool(self, request: Request) -> Response:
+        return _json(resources.pool_fields(self._lab, caller(request).owner))
+
+    def _row(self, request: Request) -> RunRow:
+        row = self._lab.runs.find(caller(request).owner.name, request.path_params["run"])
+        if row is None:
+            raise Problem(404, "you have no such run", "run")
+        return row
+
+    def _note(self, sender: Caller, action: str, subject: str) -> None:
+        self._lab.runs.audit(sender.owner.name, sender.token, action, subject)
+        self._lab.board.news.set()
+
+
+def caller(request: Request) -> Caller:
+    """Return sender sent the request."""
+    result: Caller = request.scope["caller"]
+    return result
+
+
+def problem_of(request: Request, error: Exception) -> Response:
+    """Return the answer to a request that failed."""
+    return _problem(error).response()
+
+
+def _problem(error: Exception) -> Problem:
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, HTTPException):
+        text = "there is nothing at this address" if error.status_code == 404 else error.detail
+        return Problem(error.status_code, text, headers=dict(error.headers or {}))
+    if isinstance(error, Conflict):
+        return of_settings(error, 409)
+    if isinstance(error, ConfigError | UserError):
+        return of_settings(error)
+    if isinstance(error, StorageFault):
+        return Problem(503, str(error))
+    return Problem(500, f"internal error: {type(error).__name__}. The server's output has its details")
+
+
+def _health(request: Request) -> Response:
+    return PlainTextResponse(f"{program_name()} serves\n")
+
+
+async def _with_body(request: Request, answer: Callable[[Request, bytes], Response]) -> Response:
+    """Read the body within bounds of size and time, and answer in another thread."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > MOST_BODY_BYTES:
+                    raise Problem(413, f"a body has at most {MOST_BODY_BYTES:,} bytes")
+    except TimeoutError:
+        raise Problem(408, f"the body took more than {_BODY_S:g} s") from None
+    except ClientDisconnect:
+        raise Problem(400, "the body ended early") from None
+    return await run_in_threadpool(answer, request, bytes(body))
+
+
+def _number(request: Request, name: str, default: int, most: int = 1 << 53) -> int:
+    text = request.query_params.get(name, str(default))
+    if not (text.isascii() and text.isdecimal() and len(text) < 17):
+        raise Problem(400, f"{name} is a whole number of at least 0", name)
+    return max(min(int(text), most), 1 if default else 0)
+
+
+def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(to_json(value), status, headers, _JSON)

@@ -1,0 +1,40 @@
+"""The application: the API and the page, behind one door."""
+
+import base64
+import hashlib
+from collections.abc import Collection
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from marless.coordinator.config.schema import ConfigError
+from marless.coordinator.errors import UserError
+from marless.functions.errors import StorageFault
+from marless_server.web.api import Api, problem_of
+from marless_server.web.guard import Guard
+from marless_server.web.page import STYLE, Pages
+from marless_server.web.problems import Problem
+from marless_server.web.resources import Lab
+
+_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+HEADERS = {
+    "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; frame-ancestors 'none';"
+    " base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_ERRORS = (Problem, HTTPException, ConfigError, UserError, StorageFault, Exception)
+
+
+def application(lab: Lab, hosts: Collection[str]) -> ASGIApp:
+    """Return the application of a lab, which answers to these values of the header Host."""
+    inner = Starlette(
+        routes=[*Api(lab).routes(), *Pages(lab).routes()],
+        exception_handlers=dict.fromkeys(_ERRORS, problem_of),
+    )
+    inner.router.redirect_slashes = False
+    return Guard(inner, lab.owners.holder, hosts, HEADERS)
