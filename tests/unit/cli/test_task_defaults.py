@@ -145,15 +145,16 @@ def test_engines_of_ours_have_the_general_defaults():
 
 
 @pytest.mark.parametrize(
-    ("task", "algorithm", "rule"),
+    ("task", "algorithm", "rule", "gamma"),
     [
-        ("pettingzoo:my_game:env", "mappo", "all"),
-        ("pettingzoo:my_game:env", "happo", "none"),
-        ("roles/apprentices", "mappo", "none"),
+        ("pettingzoo:my_game:env", "mappo", "all", 0.97),
+        ("pettingzoo:my_game:env", "happo", "none", 0.97),
+        ("roles/apprentices", "mappo", "none", 0.9),
     ],
 )
-def test_equal_agents_of_a_task_that_nobody_measured_share_networks(task, algorithm, rule):
-    assert load(None, [f"task.name={task}", f"algorithm.name={algorithm}"]).sharing.rule == rule
+def test_equal_agents_of_a_task_that_nobody_measured_share_networks_and_look_far(task, algorithm, rule, gamma):
+    config = load(None, [f"task.name={task}", f"algorithm.name={algorithm}"])
+    assert (config.sharing.rule, config.algorithm.gamma) == (rule, gamma)
 
 
 @pytest.mark.parametrize("name", ["mappo", "iql", "vdn", "qmix", "maddpg"])
