@@ -91,7 +91,6 @@ def _folders(module: str | None) -> tuple[Path, ...]:
 
 
 def _unwrap(value: object) -> object:
-    """The function behind a bound method and behind decorators that say what they wrap."""
     for _ in range(_LAYERS):
         if isinstance(value, MethodType | staticmethod | classmethod):
             value = value.__func__
@@ -186,7 +185,6 @@ class _Search:
                 referents += _parts(value, words, importing)
 
     def _imports(self, function: FunctionType, code: CodeType, importing: bool) -> Iterator[ModuleType]:
-        """The modules that a function imports itself; without `importing` those that are imported already."""
         instructions = list(dis.get_instructions(code))
         for before, instruction in zip(instructions, instructions[2:], strict=False):
             if instruction.opname != "IMPORT_NAME":

@@ -197,7 +197,6 @@ def compare(
 
 
 def _pairs(tasks: Sequence[Any], algorithms: Sequence[Any]) -> list[dict[str, Any]]:
-    """The settings of a study. Algorithms of the same name get a number."""
     pairs = [spelled_out(with_names({"task": task, "algorithm": name})) for task in tasks for name in algorithms]
     tables = ("task", "algorithm") if len(tasks) > 1 else ("algorithm",)
     names = ["-".join(pair[table]["name"].rpartition(":")[2] for table in tables) for pair in pairs]
@@ -222,7 +221,6 @@ def _require_common_steps(file: Mapping[str, Any]) -> None:
 
 
 def _unless_stopped(result: R, signals: Signals) -> R:
-    """`result`; raises `TrainingInterrupted` where a signal stopped what it is of."""
     if signals.received:
         raise TrainingInterrupted(f"stopped after the tasks in flight; {_AGAIN}", result)
     return result

@@ -137,14 +137,12 @@ def descriptions(struct: type[msgspec.Struct]) -> Mapping[str, str]:
 
 
 def _attributes(docstring: str) -> list[tuple[str, str]]:
-    """The names and texts below `Attributes:`, the last part of a docstring."""
     block = inspect.cleandoc(docstring).partition("\nAttributes:\n")[2]
     items = re.split(r"^    (\w+): ", block, flags=re.MULTILINE)[1:]
     return [(name, " ".join(text.split())) for name, text in zip(items[::2], items[1::2], strict=True)]
 
 
 def _annotated_text(annotation: Any) -> str:
-    """The description in an annotated type, or in a member of a union."""
     for meta in getattr(annotation, "__metadata__", ()):
         if isinstance(meta, Meta) and meta.description:
             return meta.description

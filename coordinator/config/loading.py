@@ -66,7 +66,6 @@ def load_with_origins(path: Path | None, overrides: Iterable[str]) -> tuple[RunC
 
 
 def _document(path: Path | None, overrides: Iterable[str]) -> tuple[dict[str, Any], str, dict[str, str]]:
-    """The document with the overrides, its source in words, and what set each dotted key."""
     document = {} if path is None else with_new_names(read_toml(path))
     if table := next((table for table in STUDY_TABLES if table in document and not _is_of_run(table, document)), ""):
         raise ConfigError(f"{path} is a study, as it has `{table}`: marless study {shlex.quote(str(path))}")
@@ -164,7 +163,6 @@ def spelled_out(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_judge(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document with a resource for a judge that is ``module:function``."""
     task = document.get("task")
     judge = task.get("judge", "") if isinstance(task, Mapping) else ""
     if not is_reference(judge):
@@ -200,7 +198,6 @@ def override(document: dict[str, Any], texts: Iterable[str]) -> dict[str, Any]:
 
 
 def _short_keys(algorithm: str) -> dict[str, str]:
-    """Return the keys that may lack their table, by their last word."""
     keys = dict[str, Any]()
     with suppress(BadRequest, MissingExtra):  # named when the configuration is complete
         keys = key_types(algorithm)

@@ -89,7 +89,6 @@ def _meant(here: str, keys: Mapping[str, str], note: str = "") -> str:
 
 
 def _lacking(note: str, keys: Collection[str], algorithm: str) -> str:
-    """Says where the algorithm has none of the keys that a note names."""
     named_keys = _ALGORITHM_KEY.findall(note)
     if not named_keys or any(key in keys for key in named_keys):
         return ""
@@ -97,7 +96,6 @@ def _lacking(note: str, keys: Collection[str], algorithm: str) -> str:
 
 
 def _owners(key: str) -> str:
-    """The algorithms that have the key, in words; '' when none has."""
     owners: list[str] = []
     for name in algorithms.names():
         # A plug-in that does not load is no fault of this configuration.

@@ -160,7 +160,6 @@ def choices(key: str, algorithm: str) -> list[str]:
 
 
 def _parts(annotation: Any) -> list[Any]:
-    """The types that an annotation or a union is made of."""
     if get_origin(annotation) is Literal or not get_args(annotation):
         return [annotation]
     return [part for member in get_args(annotation) for part in _parts(member)]

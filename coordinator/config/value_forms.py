@@ -61,7 +61,6 @@ def _item(text: str, item_type: Type) -> Any:
 
 @lru_cache(maxsize=1024)
 def _members(annotation: Any) -> tuple[Type, ...]:
-    """The types of a union, or the only one, without their descriptions."""
     info = msgspec.inspect.type_info(annotation)
     parts = info.types if isinstance(info, UnionType) else (info,)
     return tuple(_without_description(part) for part in parts)

@@ -90,7 +90,6 @@ class ByAgent(NamedTuple):
 
     @property
     def _owners(self) -> NDArray[np.int64]:
-        """The position of each row's agent ``[rows]``."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
 

@@ -28,10 +28,11 @@ def sample_grid(steps: int, num_envs: int, numbers: int) -> tuple[Indices, Indic
     """
     most = min(ROWS, NUMBERS // numbers)
     envs = min(num_envs, max(2 * BLOCKS, most // steps))
-    return _spread(steps, min(steps, max(1, most // envs))), _spread(num_envs, envs)
+    return spread(steps, min(steps, max(1, most // envs))), spread(num_envs, envs)
 
 
-def _spread(count: int, size: int) -> Indices:
+def spread(count: int, size: int) -> Indices:
+    """Return `size` of the first `count` numbers, spread evenly."""
     return np.linspace(0, count, size, endpoint=False).astype(np.intp)
 
 
@@ -69,23 +70,27 @@ def errors(
 
 
 def _features(inputs: Array, rng: np.random.Generator) -> Array:
-    """Inputs in units of their standard deviation as ``[n, T, E, features]``: cosines, a 1, and the inputs themselves
-    where they are not more than the cosines."""
+    """The random features ``[n, T, E, features]`` of inputs in units of their standard deviation."""
     axes = (0, 1, 2)
-    spread = inputs.std(axis=axes)
-    varies = spread > 1e-6
-    z_scores = (inputs[..., varies] - inputs[..., varies].mean(axis=axes)) / spread[varies]
+    deviation = inputs.std(axis=axes)
+    varies = deviation > 1e-6
+    return random_features(
+        (inputs[..., varies] - inputs[..., varies].mean(axis=axes)) / deviation[varies], FEATURES, rng
+    )
+
+
+def random_features(z_scores: Array, count: int, rng: np.random.Generator) -> Array:
+    """Return `count` cosines, a 1, and the inputs themselves if they are not more than the cosines."""
     width = z_scores.shape[-1]
     # The squared distance of two inputs is about twice their width; so the kernel's width is of the same order.
-    frequencies = rng.standard_normal((width, FEATURES), np.float32) / np.float32(np.sqrt(max(1, width)))
-    phases = rng.uniform(0, 2 * np.pi, FEATURES).astype(np.float32)
+    frequencies = rng.standard_normal((width, count), np.float32) / np.float32(np.sqrt(max(1, width)))
+    phases = rng.uniform(0, 2 * np.pi, count).astype(np.float32)
     cosines = np.cos(z_scores @ frequencies + phases) * np.float32(np.sqrt(2))
     ones = np.ones_like(cosines[..., :1])
-    return np.concatenate([cosines, ones, *([z_scores] if width <= FEATURES else [])], axis=-1)
+    return np.concatenate([cosines, ones, *([z_scores] if width <= count else [])], axis=-1)
 
 
 def _ridge(features: Array, rewards: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The weights ``[features]`` with the least squared error plus penalty; zeros without rows."""
     gram = (features.T @ features).astype(np.float64)
     gram[np.diag_indices_from(gram)] += PENALTY * np.trace(gram) / len(gram) + np.finfo(np.float32).eps
     return np.asarray(np.linalg.solve(gram, features.T @ rewards), np.float64)

@@ -80,10 +80,11 @@ Fold = Callable[[Context[Any], int, Sequence[Tensors]], StageResult]
 
 
 class SummaryResult(NamedTuple):
-    """Metrics of the group, and arrays by agent, which are sent as `Table`."""
+    """Metrics of the group, arrays by agent, which are sent as `Table`, and tensors of the learner's state by name."""
 
     metrics: dict[str, float]
     tables: dict[int, NDArray[Any]]
+    tensors: Mapping[str, NDArray[Any]] = {}
 
 
 PolicySummary = Callable[[Context[Any], Tensors, int], SummaryResult]

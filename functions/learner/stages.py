@@ -80,8 +80,9 @@ def _summarise(summary: SummaryName, group: int, result: SummaryResult, outcome:
     """Adds a summary. Raises `NotFinite` for NaN or infinity in it, as the controller's decisions depend on it."""
     tables = {agent_name(agent): array for agent, array in result.tables.items()}
     metrics = {name: np.asarray(value) for name, value in result.metrics.items()}
-    require_finite({**tables, **metrics}, f"summary {summary}, group {group}")
+    require_finite({**tables, **metrics, **result.tensors}, f"summary {summary}, group {group}")
     _record_metrics(summary, group, result.metrics, outcome)
+    outcome.tensors.update(result.tensors)
     outcome.tables.update({f"{summary}/{agent}": pack_table(array) for agent, array in tables.items()})
 
 

@@ -119,7 +119,6 @@ def _askable(resources: Mapping[str, Resource]) -> str:
 
 
 def _set(resource: Resource) -> dict[str, object]:
-    """The settings that are none of the defaults: parameters and variables hold few bytes."""
     values = {field.name: (getattr(resource, field.name), field.default) for field in fields(resource)}
     return {name: value for name, (value, default) in values.items() if value != default}
 

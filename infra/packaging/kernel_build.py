@@ -109,7 +109,6 @@ def _compile(command: Sequence[str], flags: Sequence[str], variant: str, source:
 
 
 def _model(command: Sequence[str]) -> list[str]:
-    """Return the option for exact floats of Intel's compiler, if the command takes it."""
     try:
         _run(command, [STRICT, "-fsyntax-only", "-x", "c", os.devnull])
     except CompilerFault:
@@ -118,7 +117,6 @@ def _model(command: Sequence[str]) -> list[str]:
 
 
 def _run(command: Sequence[str], arguments: Sequence[str]) -> None:
-    """Raises `CompilerFault`, and `OSError` if the command cannot be started."""
     try:
         done = subprocess.run(
             [*command, *arguments],

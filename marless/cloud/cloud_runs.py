@@ -132,7 +132,6 @@ class CloudRuns:
 
 
 def _stored(ports: "RunPorts") -> Stored:
-    """Raises one of `_UNREADABLE`."""
     manifest, (lease_, _) = run_manifest.read(ports.ledger), lease.read(ports.ledger)
     if manifest is None:
         raise StorageFault("it has no plan: somebody began to remove it or to restore it; type that command again")
@@ -145,7 +144,6 @@ def _stored(ports: "RunPorts") -> Stored:
 
 
 def _clear(ports: "RunPorts") -> None:
-    """Removes all items but the lease, then all objects."""
     for item in ports.ledger.names():
         if item != lease.LEASE:
             ports.ledger.remove(item)

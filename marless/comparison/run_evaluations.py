@@ -122,7 +122,6 @@ def curve_of(by_step: Mapping[int, float]) -> Curve:
 
 
 def _curve(by_step: Mapping[int, float], metrics: Path) -> Curve:
-    """Seconds and dollars are those of the round that ended with so many steps."""
     lines, plain = read_lines(metrics), curve_of(by_step)
     steps = plain.used["steps"]
     done = [0, *(line.env_steps for line in lines)]

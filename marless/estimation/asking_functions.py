@@ -53,7 +53,6 @@ class AskingFunctions(VirtualFunctions):
         super().close()
 
     def _play(self) -> None:
-        """Plays all that was invoked since the last call, to its end."""
         queue, self._unplayed = deque(self._unplayed), []
         self._resources.now_ms = 1000 * self._clock.now
 

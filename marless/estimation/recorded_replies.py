@@ -117,7 +117,6 @@ class RecordedReplies:
 
 
 def _returns(line: RoundLine, count: int, rng: np.random.Generator) -> tuple[float, ...]:
-    """Returns of `count` episodes, around the round's mean; all alike where the round's were."""
     mean = line.return_mean or 0.0
     return _varied([mean] * count, rng) if line.return_sd else (mean,) * count
 
@@ -129,7 +128,6 @@ def _of_agents(line: RoundLine, values: Sequence[float], rng: np.random.Generato
 
 
 def _varied(values: Sequence[float], rng: np.random.Generator) -> tuple[float, ...]:
-    """The values with other last digits, and nearly the same mean."""
     differences = rng.standard_normal(len(values))
     return tuple(np.multiply(values, 1 + _SPREAD * (differences - differences.mean())).tolist()) if values else ()
 

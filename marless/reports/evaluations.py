@@ -135,7 +135,6 @@ def names(task: EnvTask) -> tuple[str, str]:
 
 
 def _path(name: str) -> str:
-    """``adapter:package.module:factory`` as ``package/module``; another name as it is."""
     if ":" not in name:
         return name
     adapter, module, *factory = name.split(":")

@@ -118,7 +118,6 @@ class Documents:
         return to_json(layout) + b"\n"
 
     def _curve(self, state: State, lines: list[RoundLine]) -> None:
-        """Draws the learning curve; without matplotlib there is none, as `marless doctor` explains."""
         from marless.reports.learning_curve import draw
 
         path = self._folder.path / files.CURVE

@@ -178,7 +178,6 @@ class Study(Campaign):
         return {name: scores for halving in halvings for name, scores in halving.scores.items()}
 
     def _coming(self, index: int) -> int:
-        """How many settings may still arrive at a rung."""
         asked_settings = sum(
             one.passed < index or (one.passed == index and not _all_wait(one))
             for one in self._candidates.values()

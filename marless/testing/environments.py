@@ -217,7 +217,6 @@ def _between(shares: NDArray[np.float64], kind: AgentClass) -> ActionArray:
 
 
 def _parts(array: NDArray[Any], kind: AgentClass) -> list[NDArray[Any]]:
-    """``[..., actions]`` split by choice."""
     return np.split(array, np.cumsum(kind.branches)[:-1], axis=-1) if kind.branches else [array]
 
 
@@ -248,7 +247,6 @@ def _check_masks(observation: Observation, masks: tuple[BoolArray, ...], spec: E
 
 
 def _choosing(observation: Observation, spec: EnvSpec) -> BoolArray:
-    """Agents ``[E, N]`` in play whose masks leave them a choice."""
     choosing = np.zeros_like(observation.alive)
     for kind, mask in zip(spec.classes, observation.masks or (), strict=True):
         choosing[:, kind.agents] = mask.sum(axis=-1) > max(1, len(kind.branches))

@@ -107,8 +107,6 @@ class NotebookCell:
 
 
 class _Drawn:
-    """A drawing as text and as HTML; IPython picks what the notebook can show."""
-
     def __init__(self, drawing: RenderableType, width: int) -> None:
         self._drawing, self._width = drawing, width
 

@@ -94,5 +94,4 @@ def _common_s(span: Span, begin: float, length: float) -> float:
 
 
 def _level(share: float) -> int:
-    """The block of a share; what was hardly at work is seen, too."""
     return min(len(_LEVELS) - 1, max(round(share * (len(_LEVELS) - 1)), share > 0.02))

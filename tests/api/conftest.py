@@ -17,5 +17,4 @@ def home(tmp_path, shell, no_processes):
 
 @pytest.fixture(scope="session")
 def small():
-    """Settings of a run of a fraction of a second."""
     return {**SMALL, "stop": {"rounds": 2}}

@@ -28,7 +28,6 @@ def variant():
 
 @pytest.fixture
 def names(small, home, shell):
-    """What the examples of all modules may use."""
     shell.import_from(ROOT / "examples")
     (home / "my_judge.py").write_text("def grade(question):\n    return b'1'\n")
     shell.import_from(home)

@@ -24,13 +24,11 @@ def lasts(tmp_path_factory):
 
 @pytest.fixture
 def draw(request):
-    """Random numbers of this test; a failure shows the seed."""
     print(f"CHAOS_SEED={SEED}")
     return random.Random(f"{SEED} {request.node.name}")
 
 
 def started(folder, draw, lasts):
-    """A driver at a random moment of its run."""
     process = Process(folder)
     time.sleep(draw.uniform(0, lasts))
     return process

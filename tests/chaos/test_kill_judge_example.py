@@ -45,7 +45,6 @@ class Typed:
         return ["marless", "train", str(EXAMPLE), *self._settings, "--run", self._name]
 
     def start(self):
-        """The command in a process group of its own."""
         with (self._folder / f"{self._name}.log").open("a") as log:
             return subprocess.Popen(
                 self.command(), cwd=self._folder, env=self._variables, stdout=log, stderr=log, start_new_session=True

@@ -32,7 +32,6 @@ def share(rows, first=FEWEST, kind=lambda found: True):
 
 
 def allowed(rate):
-    """The rate and four standard errors of the measurement."""
     return rate + 4 * math.sqrt(rate * (1 - rate) / SERIES)
 
 

@@ -22,13 +22,11 @@ LONG = [*SMALL[:-1], "stop.rounds=100"]
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """The weights of the 32 runs, each trained by itself."""
     return weights_alone(tmp_path_factory.mktemp("alone"), SMALL)
 
 
 @pytest.fixture(scope="module")
 def long_alone(tmp_path_factory):
-    """The same of the runs with the settings `LONG`."""
     return weights_alone(tmp_path_factory.mktemp("alone"), LONG)
 
 

@@ -24,7 +24,6 @@ CHUNK = 1_000
 
 
 def noise(rng, size, rho, kind):
-    """Stationary AR(1) noise ``[series, rounds, agents]`` of standard deviation one."""
     series, rounds, agents = size
     shocks = NOISES[kind](rng, (series, rounds + LEAD, agents))
     for round_ in range(1, rounds + LEAD):

@@ -15,7 +15,6 @@ def begin(invoker, id, deed, argument=None, timeout_s=30.0, function="actor", at
 
 
 def collect(invoker, count, limit_s=60.0):
-    """`count` reports by task; each must arrive once."""
     reports, until = {}, time.monotonic() + limit_s
     while len(reports) < count:
         assert time.monotonic() < until, f"only {sorted(reports)} were reported"

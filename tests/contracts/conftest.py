@@ -155,7 +155,6 @@ def shared_invokers(local_invokers: Backend, tmp_path: Path) -> Backend:
 
 @pytest.fixture(scope="session")
 def listener() -> Iterator[Listener]:
-    """A driver's; an agent with two processes stays dialled in."""
     listener = Listener(Address("127.0.0.1", 0), TOKEN, BADGE)
     source = (
         "from marless.backends.badge import Badge\nfrom marless_cluster.remote.addresses import Address\n"
@@ -174,7 +173,6 @@ def listener() -> Iterator[Listener]:
 
 @pytest.fixture
 def remote_invokers(listener: Listener, tmp_path: Path) -> Backend:
-    """Two workers that have dialled in; functions as in `local_invokers`."""
     modules = {"actor": "echo", "learner": "no_such_module"}
     return Backend(lambda: dial_in_run(listener, tmp_path / "blobs", modules), "")
 

@@ -30,7 +30,6 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="workers are forks
 
 
 def runs(pid):
-    """Whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):

@@ -32,7 +32,6 @@ class Place:
         self.look_after(deployment)
 
     def look_after(self, deployment):
-        """Adds the deployment's detached runs to the running ones."""
         self._live.append(self.deployed(deployment).live)
 
     def deployed(self, deployment=None):
@@ -81,7 +80,6 @@ class Place:
         return int(found["Attributes"][name])
 
     def sweep(self, kind="Event", deployment=None):
-        """The schedule's sweep; finished on return if `kind` is RequestResponse."""
         coordinator = (deployment or self.deployment).functions["coordinator"]
         self.cloud.client("lambda").invoke(FunctionName=coordinator, InvocationType=kind, Payload=b'{"sweep": true}')
 

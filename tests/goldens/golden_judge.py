@@ -2,5 +2,4 @@
 
 
 def grade(question: bytes) -> bytes:
-    """Return the length of the question as the grade."""
     return str(len(question) % 7).encode()

@@ -9,8 +9,6 @@ from marless.infra.aws import clients
 
 @pytest.fixture
 def give_up_after(service, monkeypatch):
-    """Limits new clients to `attempts` calls of a service."""
-
     def limit(attempts):
         monkeypatch.setattr(clients, "ATTEMPTS", attempts)
         monkeypatch.setattr(service, "cloud", dataclasses.replace(service.cloud))

@@ -20,7 +20,6 @@ LISTS = {
 
 
 def everything(cloud):
-    """The account's contents by kind; empty kinds are left out."""
     found = {kind: _listed(cloud, *how) for kind, how in LISTS.items()}
     stacks = cloud.client("cloudformation").describe_stacks()["Stacks"]
     found["stacks"] = {stack["StackName"] for stack in stacks}

@@ -76,19 +76,15 @@ def fault(action: Callable[[], object]) -> str:
 
 
 def lost(environ: Environ, start: Start, app: App) -> Iterable[bytes]:
-    """Executes the request and closes the connection without an answer."""
     b"".join(app(environ, lambda *_: None))
     raise ConnectionAbortedError
 
 
 def unheard(environ: Environ, start: Start, app: App) -> Iterable[bytes]:
-    """Closes the connection without executing the request."""
     raise ConnectionAbortedError
 
 
 def changed(change: Callable[[list[tuple[str, str]], bytes], tuple[list[tuple[str, str]], bytes]]) -> Deed:
-    """Answers with the service's own answer, changed."""
-
     def deed(environ: Environ, start: Start, app: App) -> Iterable[bytes]:
         response: list[Any] = []
         body = b"".join(app(environ, lambda status, headers, *_: response.extend((status, list(headers)))))

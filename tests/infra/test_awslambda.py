@@ -27,7 +27,6 @@ FUNCTIONS = {"actor": ACTOR, "learner": "marless-one-Learner"}
 
 
 def ended(payload, log="", failed=False):
-    """Lambda's answer to a completed invocation (API reference, "Invoke")."""
     headers = [("X-Amz-Log-Result", base64.b64encode(log.encode()).decode())] if log else []
     return answer("200 OK", payload, *headers, *([("X-Amz-Function-Error", "Unhandled")] if failed else []))
 

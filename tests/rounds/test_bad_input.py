@@ -158,7 +158,6 @@ def test_a_diverged_run_gets_the_hint_to_learn_more_slowly_and_not_to_resume(mar
 
 
 def edit(name, change):
-    """Replaces a file of the run `first`."""
     path = Path("runs/first") / name
     path.write_bytes(change(path.read_bytes()))
 

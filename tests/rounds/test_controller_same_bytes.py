@@ -75,22 +75,25 @@ def test_a_budget_divides_its_dollars_and_a_killed_run_goes_on_to_the_same_end(t
     assert decided(drive(tmp_path, options)) == decided(run)
 
 
+@pytest.mark.parametrize("paid, parted", [("own", 2), ("team", 3)])
 @pytest.mark.parametrize("placement", [("placement.rule=whole",), ("placement.rule=auto",)], ids=" ".join)
-def test_agents_part_by_their_roles_in_the_same_round_in_every_placement(train, placement):
-    split = train(*ROLES, "placement.rule=split")
-    assert [(line.round, line.event) for line in split.lines if line.event] == [(2, "split")]
+def test_agents_part_by_their_roles_in_the_same_round_in_every_placement(train, placement, paid, parted):
+    roles = (*ROLES, f"task.options.pay={paid}")
+    split = train(*roles, "placement.rule=split")
+    assert [(line.round, line.event) for line in split.lines if line.event] == [(parted, "split")]
     assert split.state.team.groups == (0, 1, 0, 1)
-    assert decided(train(*ROLES, *placement, workers=2)) == decided(split)
+    assert decided(train(*roles, *placement, workers=2)) == decided(split)
 
 
+@pytest.mark.parametrize("paid, parted", [("own", 2), ("team", 3)])
 @pytest.mark.parametrize("phase", ["learn", "regroup"])
-def test_a_run_killed_while_agents_part_goes_on_to_the_same_end(train, tmp_path, phase):
+def test_a_run_killed_while_agents_part_goes_on_to_the_same_end(train, tmp_path, phase, paid, parted):
     def there(state):
-        return state.round == 1 and part_of_run(state) == phase and bool(state.slots)
+        return state.round == parted - 1 and part_of_run(state) == phase and bool(state.slots)
 
-    options = [*SMALL, *ROLES, "placement.rule=split"]
-    drive(tmp_path, options, leave=there)
-    assert decided(drive(tmp_path, options)) == decided(train(*ROLES, "placement.rule=split"))
+    roles = (*ROLES, f"task.options.pay={paid}", "placement.rule=split")
+    drive(tmp_path, [*SMALL, *roles], leave=there)
+    assert decided(drive(tmp_path, [*SMALL, *roles])) == decided(train(*roles))
 
 
 @pytest.mark.one_in(2)

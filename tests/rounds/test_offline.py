@@ -39,7 +39,6 @@ class Described(msgspec.Struct):
 
 @pytest.fixture
 def dataset(marless):
-    """50 episodes of agents that die one by one."""
     assert marless.train("a", *DYING).code == 0
     assert marless("export", "a", "--to", "npz", "--episodes", "50", "--out", "data").code == 0
     return Path("data")

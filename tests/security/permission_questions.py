@@ -47,7 +47,6 @@ def address(where: str) -> dict[str, str]:
 
 
 def fresh(where: str) -> dict[str, str]:
-    """The same place in a new run without objects."""
     at = address(where)
     return {**at, "Key": at["Key"].replace("/runs/r/", f"/runs/{uuid.uuid4()}/")}
 
@@ -146,7 +145,6 @@ def list_all(asking: Asking, where: str) -> None:
 
 
 def key_of(where: str) -> tuple[str, dict[str, Any]]:
-    """``<tenant of the table>:<scope>`` as table and key."""
     owner, _, scope = where.partition(":")
     return table(owner), {"scope": {"S": scope}, "item": {"S": "state"}}
 
@@ -201,7 +199,6 @@ def query(asking: Asking, where: str) -> None:
 
 
 def batch(asking: Asking, where: str) -> None:
-    """A batch whose first key is the caller's own."""
     name, key = key_of(where)
     own = {"scope": {"S": "sets/alpha/r/1/0/0"}, "item": {"S": "set"}}
     asking.client("dynamodb").batch_get_item(RequestItems={name: {"Keys": [own, key]}})

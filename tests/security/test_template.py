@@ -523,7 +523,6 @@ def widgets() -> list[dict[str, Any]]:
 
 
 def shown() -> list[list[Any]]:
-    """The metrics of the dashboard without settings and expressions."""
     found: list[list[Any]] = []
     for widget in widgets():
         for metric in widget["properties"].get("metrics", []):

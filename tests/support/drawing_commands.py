@@ -7,7 +7,6 @@ _WITHOUT = str(Path(__file__).parent / "without_pictures")
 
 
 def without_pictures():
-    """Keeps matplotlib from the processes that this one starts."""
     os.environ["PYTHONPATH"] = os.pathsep.join([_WITHOUT, *_others()])
 
 

@@ -47,7 +47,6 @@ def seen_at(values, t, masks=None):
 
 
 def observed(spec, steps, num_envs, dtype=np.float32, seed=1):
-    """Per class ``[n, T, E, F]``."""
     rng = np.random.default_rng(seed)
     return [
         rng.standard_normal((len(kind.agents), steps, num_envs, kind.observation_size)).astype(dtype)

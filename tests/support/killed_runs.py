@@ -46,7 +46,6 @@ class Process:
             self._process.send_signal(number)
 
     def end(self):
-        """Its last output line, '' if there is none."""
         try:
             output, _ = self._process.communicate(timeout=60)
         finally:
@@ -115,7 +114,6 @@ def kill_at_random(folder, kills, rounds, draw, options, spares_resources=False)
 
 
 def processes():
-    """(pid, parent, state) of every process of this machine."""
     listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,stat="], capture_output=True, text=True).stdout
     rows = (line.split() for line in listed.splitlines())
     return [(int(pid), int(parent), state) for pid, parent, state, *_ in rows]

@@ -48,7 +48,6 @@ def shell():
 
 @pytest.fixture
 def marless(tmp_path, shell, capfd):
-    """The command line, in a folder of its own."""
     shell.cd(tmp_path)
     return Commands(capfd)
 
@@ -118,5 +117,4 @@ def _new_process():
 
 @pytest.fixture
 def code_of_others(monkeypatch, _new_process):
-    """This process has imported code that is not ours."""
     monkeypatch.setattr(IMPORTS, "foreign", True)

@@ -22,13 +22,11 @@ class Shell(ExitStack):
             os.environ.pop(name, None)
 
     def import_from(self, folder):
-        """Modules of the folder come first, as with `PYTHONPATH`."""
         self.callback(sys.path.__setitem__, slice(None), sys.path.copy())
         sys.path.insert(0, str(folder))
         importlib.invalidate_caches()
 
     def uninstall(self, *packages):
-        """Python finds neither the packages nor modules in them."""
         for package in packages:
             self.forget(*(name for name in sys.modules if name.startswith(f"{package}.")))
         self.provide(dict.fromkeys(packages))

@@ -26,7 +26,6 @@ def spec(sides=(), masked=True, state_size=3):
 
 
 def rollout(spec, seed, dtype=np.float64):
-    """A random rollout; actions are legal."""
     rng = np.random.default_rng(seed)
     shape = (STEPS, NUM_ENVS)
     terminated, alive, ended, truncated = episodes(rng, len(spec.agents), *shape)
@@ -100,7 +99,6 @@ class Scene:
         return self.learned(rule, rounds, stored)[0]
 
     def learned(self, rule="packed", rounds=2, stored=lambda tensors: tensors):
-        """The same, and the metrics of the last round."""
         known, code = dict(self.tensors), algorithms.implementation(self.algorithm)
         groups = sorted(set(self.team.groups))
         for round_ in range(FIRST, FIRST + rounds):

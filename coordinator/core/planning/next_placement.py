@@ -125,7 +125,6 @@ def workload(plan: Plan, state: State) -> RoundWorkload:
 
 
 def _sums_bytes(plan: Plan, state: State) -> float | None:
-    """The bytes of all groups' sums over a micro-batch, or None if no task sums."""
     if not plan.config.pipeline.micro_batch:
         return None
     assert state.team is not None
@@ -196,7 +195,6 @@ def coordination(plan: Plan, state: State) -> CoordinationCost:
 
 
 def _table_bytes(config: RunConfig, spec: EnvSpec) -> int:
-    """The most bytes of the tables that learners report of all agents in a round."""
     is_compared = (
         SHARING_MODES[config.sharing.rule].switches and similarity.DISTANCES[config.sharing.distance].needs == "density"
     )

@@ -30,6 +30,7 @@ from marless.functions.algorithms.minibatches import RowIndices
 from marless.functions.algorithms.ppo.ppo import SPREAD_GUARD, Ppo, normaliser_of, policy_loss, policy_samples
 from marless.functions.algorithms.ppo.specs import PpoConfig
 from marless.functions.algorithms.stage import Context, Fold, StageResult, Tensors
+from marless.functions.algorithms.team_reward_models import kept_sums
 from marless.functions.algorithms.trainable import Trainable
 from marless.functions.keys import group_name
 from marless.functions.nn.layers import Array
@@ -127,7 +128,6 @@ def _terms(data: ClippedPolicyLoss, outputs: Array, log_std: Array | None, rows:
 
 
 def _metrics(data: ClippedPolicyLoss, outputs: Array, log_std: Array | None, rows: RowIndices) -> dict[str, Array]:
-    """The metrics of `losses.PolicyLoss` ``[rows]``, in the order of the rows."""
     outputs = mask_logits(outputs, None if data.legal is None else data.legal[rows])
     log_ratio = data.head.log_probability(outputs, log_std, data.actions[rows]) - data.log_probability[rows]
     ratio = data.head.arithmetic.exp(log_ratio)
@@ -184,7 +184,8 @@ def policy(context: Context[PpoConfig], group: int, sums: Sequence[Tensors]) -> 
         "policy_grad_norm": norm,
         **by_agent.means_of_sums({key.removeprefix(METRIC): _total(sums, key) for key in measured}),
     }
-    return StageResult({**network.tensors("policy", name), **_inputs_seen(context, "policy", group, sums)}, metrics)
+    more = {**_inputs_seen(context, "policy", group, sums), **kept_sums(context, group)}
+    return StageResult({**network.tensors("policy", name), **more}, metrics)
 
 
 def _step(network: Trainable, gradient: Array, count: float) -> float:
@@ -201,7 +202,6 @@ def _inputs_seen(context: Context[PpoConfig], part: str, group: int, sums: Seque
 
 
 def _total(sums: Sequence[Tensors], name: str) -> Wide:
-    """The sum over the parts, in double precision and in their order."""
     total = np.zeros(sums[0][name].shape)
     for part in sums:
         total += part[name]

@@ -6,13 +6,14 @@ rewarded for. The observations that agents are compared on are drawn at an addre
 class alone, so independent learners report on the same observations.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marless.functions.algorithms import reward_models
+from marless.functions.algorithms import reward_models, team_reward_models
+from marless.functions.algorithms.advantages import team_rewards
 from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.engine import engine_of, weights_of
 from marless.functions.algorithms.group_inputs import normalise, observations, pool_rows, starts, with_identity
@@ -28,7 +29,7 @@ from marless.functions.algorithms.ppo.distil import branchwise
 from marless.functions.algorithms.ppo.gradient_noise import noise_estimate, sample_blocks
 from marless.functions.algorithms.ppo.ppo import policy_loss, policy_samples
 from marless.functions.algorithms.ppo.specs import PpoConfig
-from marless.functions.algorithms.stage import Context, PolicySummary, SummaryResult, Tensors
+from marless.functions.algorithms.stage import Context, PolicySummary, SummaryResult, Tensors, within
 from marless.functions.environments.base import AgentClass
 from marless.functions.keys import group_name
 from marless.functions.messages.learner import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES, SummaryName
@@ -135,7 +136,6 @@ def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
 def _hessian(
     before: Context[PpoConfig], group: int, data: ClippedPolicyLoss, sample_size: int, rng: np.random.Generator
 ) -> Hessian:
-    """The Hessian on `sample_size` rows, for one choice and a feed-forward policy with tanh layers."""
     count = len(data.actions)
     rows = rng.integers(count, size=sample_size) if count > sample_size else np.arange(count)
     legal = None if data.legal is None else data.legal[rows]
@@ -150,7 +150,6 @@ def _hessian(
 def _differences(
     before: Context[PpoConfig], group: int, data: ClippedPolicyLoss, sample_size: int, rng: np.random.Generator
 ) -> DifferenceHessian:
-    """The Hessian of any policy on about `sample_size` rows; on whole chunks for a recurrent policy."""
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
     pieces = policy_samples(before, group, recurrent.views(network, flat))
     share = min(1.0, sample_size / len(data.actions))
@@ -180,30 +179,58 @@ def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResu
 def rewards(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
     """For every member ``[members, blocks]``: errors of each member's reward model on its steps, see `reward_models`.
 
-    A group of one has no such summary, nor has one whose living members all get the same reward in every step, or whose
-    algorithm learns from that of the team: there a reward says nothing about a member.
+    If all living members get the same reward in every step, or the algorithm learns from the reward of the team, the
+    errors are those of `team_reward_models`. A group of one has no such summary.
     """
     batch, agents = before.batch, members(before.team, group)
     agent_rewards, alive = batch.rewards[agents], batch.alive[agents]
-    equal = np.where(alive, agent_rewards, -np.inf).max(axis=0) <= np.where(alive, agent_rewards, np.inf).min(axis=0)
-    if len(agents) < 2 or before.config.reward == "team" or equal.all():
+    highest = np.where(alive, agent_rewards, -np.inf).max(axis=0)
+    equal = bool((highest <= np.where(alive, agent_rewards, np.inf).min(axis=0)).all())
+    if len(agents) < 2:
         return SummaryResult({}, {})
-    index, _ = batch.place(agents[0])
+    if before.config.reward == "team":
+        return _team_rewards(before, group, team_rewards(batch.rewards, before.spec.sides)[agents[0]])
+    if equal:
+        return _team_rewards(before, group, np.where(alive.any(axis=0), highest, 0))
+    size = before.spec.classes[batch.place(agents[0])[0]].observation_size
+    steps, envs = reward_models.sample_grid(len(batch.ended), batch.ended.shape[1], len(agents) * (size + 1))
+    at = np.ix_(np.arange(len(agents)), steps, envs)
+    rng = generator(before.seed, before.round, "rewards", group)
+    inputs = _seen_and_done(before, group, agents, np.ix_(steps, envs))
+    errors = reward_models.errors(inputs, agent_rewards[at], alive[at], rng)
+    return SummaryResult({}, {} if errors is None else dict(zip(agents, errors.swapaxes(0, 1), strict=True)))
+
+
+def _team_rewards(before: Context[PpoConfig], group: int, reward: Array) -> SummaryResult:
+    """The errors of the members for a `reward` ``[T, E]`` that they get together, and sums for later rounds."""
+    batch, agents, prefix = before.batch, members(before.team, group), team_reward_models.kept_prefix(group)
+    kind = before.spec.classes[batch.place(agents[0])[0]]
+    steps, num_envs = batch.ended.shape
+    numbers = steps * len(kind.agents) * (kind.observation_size + 1)
+    envs = reward_models.spread(num_envs, min(num_envs, reward_models.NUMBERS // numbers))
+    inputs = _seen_and_done(before, group, kind.agents, np.ix_(np.arange(steps), envs))
+    data = team_reward_models.TeamRewards(
+        inputs, reward[:, envs], batch.alive[list(kind.agents)][..., envs], batch.ended[:, envs]
+    )
+    rng = generator(before.seed, "rewards")
+    errors, sums = team_reward_models.errors(data, within(before.tensors, prefix), rng)
+    places = [kind.agents.index(agent) for agent in agents]
+    tables = {} if errors is None else dict(zip(agents, errors[places][:, places], strict=True))
+    return SummaryResult({}, tables, {f"{prefix}/{name}": array for name, array in sums.items()})
+
+
+def _seen_and_done(before: Context[PpoConfig], group: int, agents: Sequence[int], at: tuple[Array, ...]) -> Array:
+    """What agents of the group's class see and do in the steps and environments `at`, ``[n, T, E, F]``."""
+    batch, index = before.batch, before.batch.place(agents[0])[0]
     clips_actions = weights_of(before, f"policy/{group_name(group)}").clips_actions
 
-    def seen_and_done(agent: int) -> Array:
+    def inputs_of(agent: int) -> Array:
         actions = batch.of(batch.actions, agent)
         flat = actions.reshape(-1, 1 if actions.ndim == 2 else actions.shape[-1])
         done = _features(before.spec.classes[index], clips_actions, flat).reshape(*actions.shape[:2], -1)
-        return np.concatenate([batch.of(batch.observations, agent), done], axis=-1, dtype=np.float32)
+        return np.concatenate([batch.of(batch.observations, agent), done], axis=-1, dtype=np.float32)[at]
 
-    numbers = len(agents) * (before.spec.classes[index].observation_size + 1)
-    steps, envs = reward_models.sample_grid(len(batch.ended), batch.ended.shape[1], numbers)
-    inputs = np.stack([seen_and_done(agent)[np.ix_(steps, envs)] for agent in agents])
-    rng = generator(before.seed, before.round, "rewards", group)
-    at = np.ix_(np.arange(len(agents)), steps, envs)
-    errors = reward_models.errors(inputs, agent_rewards[at], alive[at], rng)
-    return SummaryResult({}, {} if errors is None else dict(zip(agents, errors.swapaxes(0, 1), strict=True)))
+    return np.stack([inputs_of(agent) for agent in agents])
 
 
 def draw_rows(context: Context[PpoConfig], index: int, purpose: str, count: int) -> list[NDArray[np.int64]]:
@@ -271,12 +298,10 @@ def _features(kind: AgentClass, clips_actions: bool, actions: Array) -> Array:
 
 
 def _wide(actions: Array) -> Array:
-    """``[n, T, E]`` or ``[n, T, E, numbers]`` as the latter."""
     return actions[..., np.newaxis] if actions.ndim == 3 else actions
 
 
 def _at(arrays: Array, rows: list[NDArray[np.int64]]) -> Array:
-    """The steps `rows` of every agent in ``[n, T, E, width]``, one agent after the other: ``[sum of rows, width]``."""
     return np.concatenate(
         [array.reshape(-1, array.shape[-1])[index] for array, index in zip(arrays, rows, strict=True)]
     )

@@ -40,6 +40,7 @@ from marless.functions.algorithms.new_networks import NetworkPart, new_network
 from marless.functions.algorithms.ppo import correction
 from marless.functions.algorithms.ppo.specs import PpoConfig, actor_and_critic, part_bytes
 from marless.functions.algorithms.stage import Context, Stage, StageResult
+from marless.functions.algorithms.team_reward_models import kept_sums
 from marless.functions.algorithms.trainable import Trainable, last_epoch, mean_of_steps, minibatches
 from marless.functions.data.batch import Batch
 from marless.functions.environments.base import EnvSpec
@@ -232,7 +233,8 @@ def train_policy(context: Context[PpoConfig], group: int, loss: ClippedPolicyLos
         **ByAgent.of(agents, learned_from(context, group)).means(_by_row(steps)),
         **(correction.staleness(context, group) if context.age else {}),
     }
-    return StageResult({**network.tensors("policy", name), **updated_statistics(context, "policy", group)}, metrics)
+    more = {**updated_statistics(context, "policy", group), **kept_sums(context, group)}
+    return StageResult({**network.tensors("policy", name), **more}, metrics)
 
 
 def _by_row(steps: Sequence[OptimiserStep[PolicyLoss]]) -> dict[str, Array]:

@@ -156,7 +156,6 @@ def columns(by_agent: Array) -> Array:
 def _train_step(
     context: Context[C], name: str, mixer: MixingNetwork, flat: Array, gradient: Array
 ) -> tuple[dict[str, Array], float]:
-    """The mixing network, its moments and its target after a step, and the gradient's norm."""
     config, prefix = context.config, f"mixer_optimiser/{name}"
     first, second, steps = (context.tensors[f"{prefix}/{moment}"] for moment in Moments._fields)
     settings = OptimiserSettings(config.lr, config.adam_eps, config.max_grad_norm)

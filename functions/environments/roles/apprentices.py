@@ -6,7 +6,7 @@ answers in a row (a wrong one begins the count anew) an agent is a master to the
 trade of its hidden role r: the right answer to signal s is now ``(s + 1 + r) modulo signals``.
 
 Reward of an agent in each step: 1 for a right answer, and 1 more for a master, right or not. So to become a master
-pays whatever the agent knows of its trade.
+pays whatever the agent knows of its trade. The option `pay` gives agents one reward for all.
 
 Untrained agents practically never become masters (with 16 signals and 3 lessons the next three answers are right with
 probability 1 / 4,096), so what they learn first is the same for all, and one network learns it from everybody's data.
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from marless.functions.environments.base import ActionArray, BoolArray, EnvTask, Observation, RewardArray, options_of
 from marless.functions.environments.episodic import EpisodicEnvironment, single_class
-from marless.functions.environments.roles.partition import RoleOptions, assign
+from marless.functions.environments.roles.partition import RoleOptions, WithRoles, assign, paid
 from marless.functions.setting_limits import MOST_AGENTS, MOST_STEPS
 
 _AGENTS = 6
@@ -43,7 +43,7 @@ class ApprenticesOptions(RoleOptions, frozen=True, forbid_unknown_fields=True, k
     horizon: Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)] = 25
 
 
-def make(task: EnvTask, num_envs: int) -> "Apprentices":
+def make(task: EnvTask, num_envs: int) -> WithRoles:
     """`num_envs` environments; raises `ValueError` for wrong options or too few agents."""
     options = options_of(task, ApprenticesOptions)
     if options.roles >= options.signals:
@@ -51,7 +51,7 @@ def make(task: EnvTask, num_envs: int) -> "Apprentices":
             f"{task.name}: task.options: signals is {options.signals}; {options.roles} trades that differ from each"
             f" other and from the craft need at least {options.roles + 1}"
         )
-    return Apprentices(assign(task, options, _AGENTS), options, num_envs)
+    return paid(Apprentices(assign(task, options, _AGENTS), options, num_envs), options)
 
 
 class Apprentices(EpisodicEnvironment):

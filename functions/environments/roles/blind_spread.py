@@ -6,7 +6,8 @@ its velocity, its position and the relative positions of the landmarks, always i
 with equal observations differ in nothing but their hidden role, the colour. Bodies do not collide, so agents do not
 disturb each other. Physics and actions are those of the Multi-Particle Environments.
 
-Reward of an agent in each step: minus the distance from the landmark of its colour.
+Reward of an agent in each step: minus the distance from the landmark of its colour. The option `pay` gives agents one
+reward for all.
 
 Who stands still from the start loses the mean distance of two uniform points of a square of side 2 in every step:
 1.0428 = 2 (2 + sqrt 2 + 5 ln(1 + sqrt 2)) / 15, so the return summed over 6 agents and 25 steps is -156.4.
@@ -20,7 +21,7 @@ import msgspec
 from marless.functions.environments.base import AgentClass, EnvTask, FloatArray, options_of
 from marless.functions.environments.mpe.engine import Engine, Scenario
 from marless.functions.environments.mpe.world import Body, Real, World
-from marless.functions.environments.roles.partition import RoleOptions, assign
+from marless.functions.environments.roles.partition import RoleOptions, WithRoles, assign, paid
 from marless.functions.setting_limits import MOST_STEPS
 
 _AGENTS = 6
@@ -33,10 +34,10 @@ class BlindSpreadOptions(RoleOptions, frozen=True, forbid_unknown_fields=True, k
     horizon: Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)] = 25
 
 
-def make(task: EnvTask, num_envs: int) -> "BlindSpread":
+def make(task: EnvTask, num_envs: int) -> WithRoles:
     """`num_envs` environments; raises `ValueError` for wrong options or too few agents."""
     options = options_of(task, BlindSpreadOptions)
-    return BlindSpread(assign(task, options, _AGENTS), options.horizon, num_envs)
+    return paid(BlindSpread(assign(task, options, _AGENTS), options.horizon, num_envs), options)
 
 
 class BlindSpread(Engine):

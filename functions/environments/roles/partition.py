@@ -1,11 +1,13 @@
 """Which agent has which hidden role; an environment with roles holds them as its attribute `roles`."""
 
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Annotated, Literal, Protocol
 
 import msgspec
+import numpy as np
 
 from marless.functions.environments import registry
-from marless.functions.environments.base import EnvTask
+from marless.functions.environments.base import ActionArray, EnvTask, Observation, Step, VectorEnvironment
 from marless.functions.setting_limits import MOST_AGENTS
 
 
@@ -16,6 +18,8 @@ class RoleOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     roles: Annotated[int, msgspec.Meta(ge=1, le=MOST_AGENTS)] = 3
     # Interleaved: agent i has role i modulo `roles`; contiguous: neighbours have one role.
     order: Literal["interleaved", "contiguous"] = "interleaved"
+    # Own: each agent its own reward; team: all agents the mean reward; end: its sum at the end of an episode.
+    pay: Literal["own", "team", "end"] = "own"
 
 
 def roles_of(task: EnvTask) -> tuple[int, ...]:
@@ -43,3 +47,40 @@ def assign(task: EnvTask, options: RoleOptions, default: int) -> tuple[int, ...]
     if options.order == "interleaved":
         return tuple(agent % options.roles for agent in range(agents))
     return tuple(agent * options.roles // agents for agent in range(agents))
+
+
+class WithRoles(VectorEnvironment, Protocol):
+    """Environments whose agents have hidden roles."""
+
+    roles: tuple[int, ...]
+
+
+class PaidTogether:
+    """E environments whose agents all get the mean of their rewards: at once, or with `at_end` its sum at the end of an
+    episode."""
+
+    def __init__(self, environment: WithRoles, at_end: bool) -> None:
+        self.environment, self.spec, self.num_envs = environment, environment.spec, environment.num_envs
+        self.roles, self._at_end = environment.roles, at_end
+
+    def reset(self, rng: np.random.Generator) -> Observation:
+        """See `VectorEnvironment`."""
+        self._owed = np.zeros(self.num_envs)
+        return self.environment.reset(rng)
+
+    def step(self, actions: tuple[ActionArray, ...]) -> Step:
+        """See `VectorEnvironment`."""
+        step = self.environment.step(actions)
+        owed = self._owed + step.rewards.mean(axis=1)
+        paid = np.where(step.ended, owed, 0.0) if self._at_end else owed
+        self._owed = owed - paid
+        return replace(step, rewards=np.repeat(paid[:, np.newaxis], len(self.roles), axis=1))
+
+    def close(self) -> None:
+        """See `VectorEnvironment`."""
+        self.environment.close()
+
+
+def paid(environment: WithRoles, options: RoleOptions) -> WithRoles:
+    """The environment with the rewards that the option `pay` asks for."""
+    return environment if options.pay == "own" else PaidTogether(environment, options.pay == "end")

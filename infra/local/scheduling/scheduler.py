@@ -190,7 +190,6 @@ class Scheduler:
         return True
 
     def _hand_over(self, lane: Lane, task: dispatch.QueuedTask, slot: int | None) -> bool:
-        """Has a worker begin the task; False if no worker can be started now."""
         if slot is None and not self._available.can_start():
             return False
         try:

@@ -18,5 +18,4 @@ WORKS = {
 
 
 def handle(body, blobs):
-    """Answers an encoded request."""
     return serve(body, blobs, WORKS)

@@ -67,7 +67,6 @@ class Account:
         return reports
 
     def dollars(self):
-        """By the list prices, repeated here as literals."""
         compute = Decimal(sum(self.mb_ms.values())) / 1024 / 1000 * Decimal("0.0000133334")
         stored = self.puts * Decimal("0.005") / 1000 + self.gets * Decimal("0.0004") / 1000
         ledger = self.write_units * Decimal("0.625") / 10**6 + self.read_units * Decimal("0.125") / 10**6

@@ -25,7 +25,6 @@ WHOLE = "3122191cd5332d4e7b15194c3ee4d6a76df6a72a3f689112cec84b7330b624d1"
 
 @pytest.fixture
 def unpack(marless, shell):
-    """Unpacks a run in the folder of the test."""
     shell.import_from(GOLDENS)
     shell.forget("golden_judge")
 

@@ -22,7 +22,6 @@ FINAL_EPISODES, EPISODES = 400, 100
 
 
 def program():
-    """The only program of the guide that imports mpe2."""
     page = (ROOT / "docs/how-to/export.md").read_text()
     (text,) = (text for text in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) if "mpe2" in text)
     return text

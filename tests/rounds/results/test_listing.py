@@ -48,7 +48,6 @@ def settle():
 
 
 def listed(marless, *arguments):
-    """Rounds by run, and how many ledgers were opened."""
     _opened.clear()
     said = marless("runs", "--json", *arguments)
     assert said.code == 0

@@ -14,7 +14,6 @@ def crash(**options):
 
 
 def sleep(**options):
-    """The step does not return in time."""
     return _with(lambda: time.sleep(600), **options)
 
 

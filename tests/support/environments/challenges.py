@@ -101,7 +101,6 @@ class Challenge(AECEnv):
         self._tell_masks()
 
     def _mask(self, agent):
-        """Ones for those who wait, which nobody should believe."""
         waits = agent != self.agent_selection
         return np.array([waits or action == OUT or self.last[agent] != action for action in range(3)], dtype=np.int8)
 

@@ -12,7 +12,6 @@ def first_two(observations, legal):
 
 
 def by_sign(observations, legal):
-    """The action whose number is the seen one-hot's."""
     return observations > 0
 
 

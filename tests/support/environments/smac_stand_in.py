@@ -253,7 +253,6 @@ class SMACv2Env(StarCraft2Env):
 
 
 def modules(world):
-    """The packages' modules by name, for `sys.modules`."""
     StarCraft2Env.world = world
     made = {}
     for package, environment in (("smac", StarCraft2Env), ("smacv2", SMACv2Env)):

@@ -106,14 +106,12 @@ def row_mean(first, second):
 
 
 def normalise(x, gain, shift):
-    """Return the normalised rows and the inputs of `normalise_back`."""
     centred = x - row_mean(x, np.ones_like(x))
     inverse = F(1) / np.sqrt(row_mean(centred, centred) + F(1e-5))
     return fused(centred * inverse, gain, shift), (gain, centred * inverse, inverse)
 
 
 def normalise_back(slopes, cache):
-    """Slopes of the rows, of gains and of shifts."""
     gains, centred, inverse = cache
     gain = shift = np.zeros(slopes.shape[1], F)
     for row, normed in zip(slopes, centred, strict=True):
@@ -163,7 +161,6 @@ class Attention:
         return outputs.reshape(len(x), -1)
 
     def softmax(self, row, head):
-        """Shares ``[keys, queries]``."""
         query, key, _ = self.products[row, :, :, head].swapaxes(0, 1)
         scores, total = product(key, query.T, F(0)), F(0)
         highest = scores[0]

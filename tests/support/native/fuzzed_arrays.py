@@ -87,7 +87,6 @@ def arrays(draw, *shapes):
 
 
 def is_called(call, *arguments):
-    """What the call returns; None if it is refused."""
     try:
         return call(*arguments)
     except REFUSALS:

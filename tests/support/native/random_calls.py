@@ -12,7 +12,6 @@ WIDTHS = (1, 2, 5, 8, 15, 16, 17, 31, 32, 33, 48, 64, 70)
 
 
 def answers(library, seed):
-    """What a call by this seed comes to."""
     rng = np.random.default_rng(seed)
     return [elementary, physics, acting, training, training][seed % 5](library, rng)
 

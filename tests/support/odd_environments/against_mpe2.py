@@ -49,7 +49,6 @@ class Case:
         return make(EnvTask(name=self.name, agents=self.agents, options=options), num_envs)
 
     def reference(self, continuous=False):
-        """The parallel environment of mpe2."""
         return MODULES[self.name].parallel_env(**self.options, **self.counts, continuous_actions=continuous)
 
 
@@ -98,7 +97,6 @@ def random_actions(engine, rng):
 
 
 def crowded(engine, rng, every=1):
-    """The state, with overlapping, moving bodies in some environments."""
     state = engine.snapshot()
     position, velocity = state.position.copy(), state.velocity.copy()
     some = position[::every]

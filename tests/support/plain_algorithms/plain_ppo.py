@@ -267,7 +267,6 @@ class Group:
         return torch.stack(losses).mean()
 
     def _distributions(self, outputs, agent, t, e):
-        """Independent distributions whose log-probabilities and entropies add up."""
         if self.kind.continuous:
             return [torch.distributions.Normal(outputs, self.policy.named["log_std"].exp())]
         masks = self.context.batch.masks

@@ -203,7 +203,6 @@ class Plain:
         self.norms, self.capped = {}, dict.fromkeys(self.online, 0)
 
     def update(self, context, length):
-        """One step of every network, all losses in one."""
         config = self.config
         if self.name == "iql":
             loss = sum(self.own_loss(*self.seen(context, length, (g,)), g) for g in sorted(set(self.team.groups)))

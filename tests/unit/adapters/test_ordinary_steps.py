@@ -84,7 +84,6 @@ def arrays(seen):
 
 
 def played(task, plan=None, num_envs=2):
-    """Every array of an environment's steps, and the plan."""
     environment = registry.make(task, num_envs)
     plan = plan or draw(environment, 20)
     found = arrays(environment.reset(np.random.default_rng(1)))

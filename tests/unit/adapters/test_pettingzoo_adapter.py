@@ -33,7 +33,6 @@ def act(environment, number=0):
 
 
 def undescribed(classes):
-    """Classes without the environment's own spaces, which test_space_codecs.py checks."""
     return tuple(msgspec.structs.replace(kind, spaces=None) for kind in classes)
 
 

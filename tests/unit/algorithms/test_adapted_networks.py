@@ -49,7 +49,6 @@ def with_noise(tensors):
 
 
 def perceptron(values, tensors):
-    """Two hidden layers with norms, in torch."""
     for layer in range(2):
         values = values @ tensors[f"w{layer}"] + tensors[f"b{layer}"]
         norm = tensors[f"gain{layer}"], tensors[f"shift{layer}"]

@@ -495,8 +495,6 @@ def test_a_stage_reads_more_of_the_state_for_old_data_only_where_its_settings_sa
 
 
 def report(more):
-    """The parts' sizes, with extra bytes for the policy."""
-
     def part_bytes(spec, team, config, group):
         kind = spec.classes[spec.class_of[group]]
         policy = 4 * ((kind.observation_size + len(spec.agents) * team.identity + 1) * 4 + 5 * kind.actions)

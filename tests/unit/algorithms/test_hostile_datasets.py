@@ -114,8 +114,6 @@ def missing(name):
 
 
 def described(**changes):
-    """Changes members of the description: ``spec__horizon=0``, ``spec__classes__0__actions=1``."""
-
     def apply(folder, arrays, document):
         document = copy.deepcopy(document)
         for path, value in changes.items():

@@ -34,7 +34,6 @@ def values(rows):
 
 
 def interquartile(numbers):
-    """By sorting, in plain Python."""
     ordered, cut = sorted(numbers), len(numbers) // 4
     kept = ordered[cut : len(ordered) - cut]
     return sum(kept) / len(kept)

@@ -20,7 +20,6 @@ STEPS = ("actors.num_envs=2", "actors.rollout_length=5")
 
 
 def journey(*overrides, script=None, limit=400):
-    """(state, command) pairs of a whole run, in order."""
     plan = make_plan(*overrides)
     world = World(plan, script) if script else World(plan)
     driver, met = world.driver(), []

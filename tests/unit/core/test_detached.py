@@ -252,7 +252,6 @@ def test_spoilt_sets_delay_a_run_and_change_nothing():
 
 
 def stopped():
-    """A run that is paused after its first round."""
     world = World()
     world.events.append(WAKE)
     while world.events:

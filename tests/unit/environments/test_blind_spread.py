@@ -104,3 +104,18 @@ def test_too_few_agents_and_tasks_without_roles_are_refused():
         registry.make(task(2), 1)
     with pytest.raises(ValueError, match="mpe/simple: its agents have no hidden roles"):
         roles_of(EnvTask(name="mpe/simple"))
+
+
+@pytest.mark.parametrize("name", [NAME, "roles/apprentices"])
+def test_a_team_is_paid_the_mean_of_its_rewards_at_once_or_at_the_end(name):
+    def rewards(pay):
+        environment = registry.make(EnvTask(name=name, options={"pay": pay, "horizon": 4}), 3)
+        environment.reset(np.random.default_rng(5))
+        steps = [environment.step((np.full((3, AGENTS), turn % 5),)) for turn in range(8)]
+        return np.array([step.rewards for step in steps])
+
+    own, team, end = (rewards(pay) for pay in ("own", "team", "end"))
+    mean = np.broadcast_to(own.mean(axis=2, keepdims=True), own.shape)
+    np.testing.assert_array_equal(team, mean)
+    assert not end[[0, 1, 2, 4, 5, 6]].any()
+    np.testing.assert_allclose(end[[3, 7]], mean.reshape(2, 4, 3, AGENTS).sum(axis=1))

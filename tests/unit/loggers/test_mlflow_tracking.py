@@ -18,7 +18,6 @@ write = partial(logged_lines.write, "mlflow")
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    """One for all tests: making its tables takes seconds."""
     folder = tmp_path_factory.mktemp("mlflow")
     with Shell() as shell:
         shell.cd(folder)

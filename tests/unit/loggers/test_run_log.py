@@ -33,7 +33,6 @@ def progress(name):
 
 
 def journal(name):
-    """The lines of metrics.jsonl, without what a clock measured."""
     lines = [json.loads(text) for text in (progress(name).parent / "metrics.jsonl").read_text().splitlines()]
     return [{key: value for key, value in line.items() if key not in ("seconds", "dollars")} for line in lines]
 

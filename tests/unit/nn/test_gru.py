@@ -17,7 +17,6 @@ def random_unit(inputs, width, seed=0, scale=0.6):
 
 
 def in_torch(weights):
-    """The same unit in torch, float64."""
     unit = torch.nn.GRU(weights.x.shape[0], len(weights.h), dtype=torch.float64)
     unit.weight_ih_l0.data, unit.weight_hh_l0.data = torch.tensor(weights.x.T.copy()), torch.tensor(weights.h.T.copy())
     unit.bias_ih_l0.data, unit.bias_hh_l0.data = torch.tensor(weights.bx), torch.tensor(weights.bh)

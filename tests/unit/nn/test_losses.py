@@ -182,7 +182,6 @@ def test_the_loss_of_a_gaussian_is_the_one_worked_out_by_hand():
 
 
 def random_heads(kind, rows=300):
-    """A head with random outputs, parameters, actions and masks."""
     rng = np.random.default_rng(7)
     if kind == "numbers":
         head = Gaussian(Bounds((-1.0, -1.0), (1.0, 2.0)))

@@ -30,7 +30,6 @@ def case(seed=0):
 
 
 def reference(outputs, noise):
-    """The sample and its log-density, by torch."""
     mean, log_std = outputs.chunk(2, dim=-1)
     std, squash = log_std.clamp(-20, 2).exp(), TanhTransform(cache_size=1)
     action = squash(mean + std * torch.tensor(noise))

@@ -84,7 +84,6 @@ def spec_of(kind, state_size=5):
 
 @functools.cache
 def rollouts(spec):
-    """Two rollouts of random steps, with actors' tensor names."""
     rng, found = np.random.default_rng(5), {}
     for number in range(2):
         tensors = found[RolloutKey(number, 0, str(number))] = rollout_of(spec, rng, STEPS, num_envs=3)

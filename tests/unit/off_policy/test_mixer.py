@@ -62,8 +62,6 @@ def test_two_agents_and_one_hidden_unit_mix_as_worked_out_by_hand(state, utiliti
 
 
 def torch_mix(mixer, tensors, state, utilities):
-    """QMIX's mixing network in torch, from named layers."""
-
     def made(name):
         layers = sum(key.startswith(f"m/{name}/w") for key in tensors)
         values = state

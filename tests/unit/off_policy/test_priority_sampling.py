@@ -13,7 +13,6 @@ from marless.functions.algorithms.value.priorities import (
 
 
 def grid(parts):
-    """The midpoints of `parts` equal parts of [0, 1]."""
     return (np.arange(parts) + 0.5) / parts
 
 

@@ -45,7 +45,6 @@ def test_a_hole_of_a_terabyte_is_not_read(tmp_path):
 
 @pytest.fixture
 def impatient():
-    """A test that waits for a pipe's writer fails."""
     signal.alarm(20)
     yield
     signal.alarm(0)

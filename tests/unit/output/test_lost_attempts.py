@@ -49,7 +49,6 @@ def waiting(plan):
 
 
 def with_failures(state, count):
-    """The state after so many failures of each task."""
     slots = {work: replace(slot, failures=count, problem="why") for work, slot in state.slots.items()}
     return replace(state, slots=slots)
 

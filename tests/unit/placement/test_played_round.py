@@ -41,7 +41,6 @@ def ref(name):
 
 
 def fragments(plan, state):
-    """Each task has left an object of unfinished episodes."""
     actors = replace(plan.config.actors, rollout_length=2)
     packs = ((0, 1, 2),) if plan.config.placement.rule == "whole" else ((0,), (1,), (2,))
     unfinished = tuple(Unfinished(rollouts=pack, episodes=ref(f"u{pack}")) for pack in packs)

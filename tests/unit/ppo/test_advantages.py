@@ -21,7 +21,6 @@ GAMMA, LAMBDA = 0.5, 0.5  # γλ = 0.25
 
 
 def column(*numbers):
-    """One environment's series ``[T, 1]``."""
     return np.array(numbers, dtype=float)[:, None]
 
 

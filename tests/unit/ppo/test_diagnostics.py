@@ -66,7 +66,6 @@ def picked(arrays, rows):
 
 
 def softmax(logits):
-    """In double precision."""
     powers = np.exp(logits.astype(np.float64) - logits.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
 

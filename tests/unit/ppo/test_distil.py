@@ -33,7 +33,6 @@ def pupil():
 
 
 def torch_outputs(flat, inputs):
-    """The network by torch on one differentiable vector."""
     outputs, start = torch.tensor(inputs), 0
     for index, (rows, width) in enumerate(itertools.pairwise(NETWORK.sizes)):
         middle, end = start + rows * width, start + (rows + 1) * width

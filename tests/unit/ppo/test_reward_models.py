@@ -7,7 +7,9 @@ import pytest
 from test_diagnostics import PAIR, SEPARATE, SHARED, report, scene
 
 from marless.functions.algorithms import reward_models
+from marless.functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES
 from marless.functions.algorithms.reward_models import BLOCKS, NUMBERS, PENALTY, ROWS, errors, sample_grid
+from marless.functions.algorithms.team_reward_models import kept_sums
 
 AGENTS, STEPS, ENVS, WIDTH = 4, 25, 64, 3
 
@@ -107,31 +109,26 @@ def test_a_learner_reports_a_row_of_errors_for_every_member():
     assert {agent: table.shape for agent, table in tables.items()} == {0: (2, BLOCKS), 2: (2, BLOCKS)}
 
 
-@pytest.mark.parametrize("task, team", [SEPARATE, SHARED], ids=["separate", "equal rewards"])
-def test_groups_of_one_and_equal_rewards_show_no_roles(task, team):
-    before, after = scene(task, team)
-    rewards = np.broadcast_to(before.batch.rewards[:1], before.batch.rewards.shape)
-    same = dataclasses.replace(before, batch=dataclasses.replace(before.batch, rewards=rewards))
-    assert report("rewards", same, after) == ({}, {})
+def test_groups_of_one_show_no_roles():
+    assert report("rewards", *scene(*SEPARATE)) == ({}, {})
 
 
-def test_members_of_a_team_reward_show_no_roles_when_some_are_dead():
+@pytest.mark.parametrize("paid", ["own", "equal", "team"])
+def test_members_with_one_reward_are_compared_by_a_model_of_the_team(paid):
+    """Dead members get nothing. Of the model of a team, later rounds read sums, which the policy stage keeps."""
     before, after = scene(*SHARED)
-    alive = before.batch.alive
-    assert 0 < alive.mean() < 1
-    rewards = np.where(alive, before.batch.rewards[:1], 0.0).astype(before.batch.rewards.dtype)
-    same = dataclasses.replace(before, batch=dataclasses.replace(before.batch, rewards=rewards))
-    assert report("rewards", same, after) == ({}, {})
-    changed = rewards.copy()
-    changed[0][alive[0]] += 1
-    differ = dataclasses.replace(before, batch=dataclasses.replace(before.batch, rewards=changed))
-    assert report("rewards", differ, after)[1]
-
-
-def test_a_reward_of_the_team_shows_no_roles():
-    before, after = scene(*SHARED)
-    config = type(before.config)(reward="team").resolved(before.spec)
-    assert report("rewards", dataclasses.replace(before, config=config), after) == ({}, {})
+    batch, config = before.batch, type(before.config)(reward="team" if paid == "team" else "own")
+    assert 0 < batch.alive.mean() < 1
+    rewards = np.where(batch.alive, batch.rewards[:1], 0.0).astype(batch.rewards.dtype)
+    rewards[0][batch.alive[0]] += paid != "equal"
+    config = config.resolved(before.spec)
+    before = dataclasses.replace(before, config=config, batch=dataclasses.replace(batch, rewards=rewards))
+    result = PPO_SUMMARIES["rewards"](before, after, 0)
+    assert set(result.tables) == {0, 1, 2}
+    names = {f"policy_optimiser/g00/team_reward/{name}" for name in ("scale", "sums")}
+    assert set(result.tensors) == (set() if paid == "own" else names)
+    later = dataclasses.replace(before, tensors={**before.tensors, **result.tensors})
+    assert kept_sums(later, 0).keys() == result.tensors.keys()
 
 
 def test_wide_inputs_are_seen_by_their_cosines_alone():

@@ -71,7 +71,6 @@ def asking(judge, fates):
 
 
 def told(item, use, **fields):
-    """The report whose answer also says what was used."""
     answer = said(item)
     usage = msgspec.structs.replace(answer.usage, calls={"judge": use})
     times = (CallTime("judge", 0, 1.0, 3.0, 11.0),)

@@ -30,7 +30,6 @@ def goals_of(name, world):
 
 
 def as_state(name, engine, world, position):
-    """Both worlds with bodies at `position` ``[bodies, 2]``."""
     for body, place in zip(world.entities, position, strict=True):
         body.state.p_pos = place.copy()
     state = engine.snapshot()

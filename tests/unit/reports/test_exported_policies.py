@@ -149,7 +149,6 @@ def shown(team, rng, last_action):
 
 
 def numbers_of(kind, action):
-    """An action as the observation after it shows it."""
     if kind.continuous:
         return 2 * (action - np.array(kind.low)) / (np.array(kind.high) - np.array(kind.low)) - 1
     chosen = (action - kind.first_action).reshape(len(action), -1)

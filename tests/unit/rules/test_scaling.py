@@ -53,7 +53,6 @@ def bounds(draw):
 
 @st.composite
 def histories(draw):
-    """Rounds of signals by group, as learners report them."""
     number = st.floats(-1e6, 1e6)
     signal = st.builds(Signal, largest=number, smallest=number, trace=number, square=number)
     return draw(st.lists(st.dictionaries(st.integers(0, 3), signal, min_size=1), max_size=6))

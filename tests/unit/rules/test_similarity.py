@@ -27,7 +27,6 @@ def probabilities(agents=AGENTS):
 
 
 def gaussians(agents=AGENTS):
-    """Means and standard deviations, over six orders of magnitude."""
     shape = (agents, K, 1, ACTIONS)
     means = hnp.arrays(np.float64, shape, elements=st.floats(-100, 100))
     spreads = hnp.arrays(np.float64, shape, elements=st.floats(1e-3, 1e3))
@@ -170,7 +169,6 @@ def test_kernel_densities_are_scipys(width):
     densities = [scipy.stats.gaussian_kde(samples.T) for samples in tables]
 
     def left_out(agent):
-        """Leave-one-out log-densities with the same kernels."""
         kernel = scipy.stats.multivariate_normal(np.zeros(width), densities[agent].covariance)
         at = [[kernel.pdf(x - y) for j, y in enumerate(tables[agent]) if j != i] for i, x in enumerate(tables[agent])]
         return np.log(np.mean(at, axis=1))

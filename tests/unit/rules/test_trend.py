@@ -26,7 +26,6 @@ numbers = st.floats(-1e3, 1e3)
 
 @st.composite
 def tables(draw, least=2):
-    """Returns ``[rounds, agents]`` that are equal or clearly apart."""
     shape = draw(st.integers(least, 12)), draw(st.integers(1, 4))
     cells = draw(st.lists(st.integers(-1000, 1000), min_size=math.prod(shape), max_size=math.prod(shape)))
     return np.array(cells, dtype=float).reshape(shape) / 10

@@ -18,7 +18,6 @@ ROLLOUT = 10
 
 
 def past(*rollouts):
-    """Rounds 0, 1, ... with these numbers of rollouts."""
     return tuple(Past(round=number, rollouts=of, trajectories=()) for number, of in enumerate(rollouts))
 
 

@@ -16,7 +16,6 @@ LAST = np.float32(1 - 2**-24)  # the largest float32 below 1
 
 
 def in_torch(tensors, team, agent, values):
-    """One agent's logits, with its one-hot as explicit inputs."""
     if team.identity:
         one_hot = np.zeros((len(values), len(team.groups)), values.dtype)
         one_hot[:, agent] = 1

@@ -55,7 +55,6 @@ def store(storage, key, *numbers, rollouts=(0, 1), rounds=()):
 
 
 def firsts(kept):
-    """The first mark of every rollout in the buffer."""
     rows = marked_rollouts.STEPS * marked_rollouts.NUM_ENVS
     return [int(found) for found in kept.segments_from(np.arange(0, kept.size, rows)).observations[0][0, 0, :, 0]]
 
@@ -247,7 +246,6 @@ def whole_task(**changes):
 
 
 def started(storage):
-    """The networks of round 0 of `whole_task`, stored."""
     task = whole_task()
     made = make_task(InitialiseTask,
         id="r/0/i", run="r", round=0, output="i", timeout_s=9.0, seed=3, algorithm=task.learning.algorithm,

@@ -58,7 +58,6 @@ class Scripted:
 
 
 def zero_policy(spec, team):
-    """A uniform policy; greedy takes the first action."""
     shapes = {
         team.groups[agent]: (kind.observation_size, kind.actions) for kind in spec.classes for agent in kind.agents
     }

@@ -46,7 +46,6 @@ def six(sizes, seed=0):
 
 
 def logits(policy, values, blocks=1):
-    """Logits of ``[n, E, features]``."""
     (found,) = policy.logits(Observation((values.swapaxes(0, 1),), np.ones((values.shape[1], 6), bool)), blocks)
     return found
 
@@ -133,7 +132,6 @@ class Hunt(Scenario):
 
 
 def engines(name, num_envs, rollouts):
-    """An engine for all rollouts, and one for each."""
     if name == "hunt":
         return Engine(Hunt(), num_envs * rollouts, 25), [Engine(Hunt(), num_envs, 25) for _ in range(rollouts)]
     return registry.make(TASKS[name], num_envs * rollouts), [

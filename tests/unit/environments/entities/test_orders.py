@@ -22,7 +22,6 @@ def sort(row, rule="distance", entities=ENTITIES):
 
 
 def foods(row, **arguments):
-    """The numbers of the foods in their order."""
     return [round(10 * value) for value in sort(row, **arguments)[2:9:3]]
 
 

@@ -72,7 +72,6 @@ def test_a_full_column_is_not_chosen():
 
 
 def hand(card, public, own, other):
-    """RLCard's observation: the cards, and the chips of both."""
     seen = np.zeros((1, 36), np.float32)
     seen[0, card] = seen[0, 6 + own] = seen[0, 21 + other] = 1
     if public is not None:
