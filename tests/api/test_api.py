@@ -238,8 +238,6 @@ def test_packages_are_asked_for_before_there_is_a_folder(small, home, shell):
 
 
 class InterruptingView(View):
-    """Interrupts once the first round has ended."""
-
     def round(self, plan, line):
         signal.raise_signal(signal.SIGINT)
 

@@ -55,8 +55,6 @@ def on_lambda(event, context):
 
 
 class _NoBlobs:
-    """A store for functions on Lambda, where no test reads what they store."""
-
     def put(self, key, body):
         pass
 

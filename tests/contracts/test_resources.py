@@ -38,8 +38,6 @@ def calls(tmp_path):
 
 
 class Service(BaseHTTPRequestHandler):
-    """A service whose address says how it behaves."""
-
     protocol_version = "HTTP/1.1"
     asked = 0
 

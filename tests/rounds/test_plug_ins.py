@@ -56,8 +56,6 @@ def blocks(guide):
 
 
 class Home(FreshEnvironment):
-    """A fresh virtual environment with MARLess installed from this tree."""
-
     def __init__(self, folder):
         super().__init__(folder)
         self.borrow_packages()

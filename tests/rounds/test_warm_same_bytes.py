@@ -40,8 +40,6 @@ BOUNDS = (0, 30_000, 128 << 20)
 
 
 class Forgetful(InlineInvoker):
-    """Each call is that of a new process."""
-
     def run(self, *request):
         WARM.clear()
         return super().run(*request)

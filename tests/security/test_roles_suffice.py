@@ -33,8 +33,6 @@ RUNS = {
 
 
 class Witnessed(World):
-    """A run that records each function's storage requests: (function, action, key)."""
-
     def __init__(self, *overrides: str) -> None:
         super().__init__(*overrides)
         self.seen: set[tuple[str, str, str]] = set()

@@ -120,8 +120,6 @@ def rules_of(stack: Scope, rules: Rules | None = None) -> Rules:
 
 
 class TenantsAccount(Place):
-    """The account of both tenants: clients for the role of every function, too."""
-
     def client(self, tenant: str, name: str, service: str) -> Any:
         key = f"{tenant}/{name}/{service}"
         if key not in self._clients:

@@ -19,8 +19,6 @@ SMALL = (
 
 @dataclass(frozen=True)
 class Said:
-    """How a command ended and the lines it wrote."""
-
     code: int
     out: list[str]
     err: list[str]

@@ -47,7 +47,6 @@ def make_plan(*overrides, init_limit_ms=0):
 
 
 def promising(plan, **fields):
-    """The plan on a platform that differs in these fields."""
     return dataclasses.replace(plan, platform=msgspec.structs.replace(plan.platform, **fields))
 
 
@@ -234,8 +233,6 @@ class Lines(list):
 
 
 class World:
-    """The ports of one run, which outlive its drivers."""
-
     def __init__(self, plan, script=well):
         self.plan = plan
         self.storage, self.ledger, self.journal = MemoryStorage(), MemoryLedger(), Lines()

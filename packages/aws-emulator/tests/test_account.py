@@ -72,7 +72,6 @@ def children(pid):
 
 
 def runs(pid):
-    """Whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -43,8 +43,6 @@ MODULES = {"learner": "marless.functions.learner.handler"}
 
 
 class Honest(dict):
-    """The objects of the task by key, and its answer."""
-
     def __init__(self):
         super().__init__()
         self.answer = from_json(learn(to_json(TASK), self), Done)
@@ -241,8 +239,6 @@ def test_frames_that_no_worker_sends_end_its_attempt_at_once(answer, pool):
 
 
 class Late:
-    """The pulse of an agent whose beat is due."""
-
     is_in_doubt = True
 
 

@@ -111,7 +111,6 @@ def idle(listener, count):
 
 @pytest.fixture
 def run(tmp_path, shell):
-    """Opens a run on the workers of a listener."""
     shell.import_from(CONTRACTS)
     opened = []
 

@@ -76,7 +76,6 @@ def outcomes(name):
 
 
 def rounds_done(process, name, count):
-    """Waits until the run has finished so many rounds."""
     metrics, until = Path("runs", name, "metrics.jsonl"), time.monotonic() + 300
     while not metrics.exists() or metrics.read_text().count("\n") < count:
         assert process.poll() is None and time.monotonic() < until

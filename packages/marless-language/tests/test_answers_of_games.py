@@ -45,7 +45,6 @@ def episodes_of(game: Any, vocabulary: Any = None, players: int = 2, prompt: int
 
 
 def played(game: Any, reply: str = "yes", **settings: Any) -> Outcome:
-    """One episode in which the only reply is this text."""
     episodes = episodes_of(game, **settings)
     episodes.reset(np.random.default_rng(0), 1)
     tokens = (settings.get("vocabulary") or CHARACTERS).encode(reply)

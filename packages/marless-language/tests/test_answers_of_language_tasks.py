@@ -21,8 +21,6 @@ LETTERS = np.array([0, 1, 2], np.int32)
 
 
 class Task:
-    """Its turn and its outcome are given."""
-
     def __init__(self, turn: Any = None, outcome: Any = None, **attributes: Any) -> None:
         self.roles, self.sides, self.turns, self.context = ("one",), (), 1, 4
         self.tokenizer, self.turn, self.outcome = Symbols(["a", "b", "c"]), turn or {}, outcome

@@ -17,8 +17,6 @@ ALLOWED = np.arange(3, dtype=np.int32)
 
 
 class Asking:
-    """One turn, with these prompts."""
-
     roles, sides, turns, context, tokenizer = ("echo",), (), 1, 4, Symbols(["a", "b", "c"])
 
     def __init__(self, common, prompts=PROMPTS):

@@ -32,7 +32,6 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def refusal(source: Path, tokenizer: str = VOCABULARY) -> str:
-    """The one line with which a source is refused."""
     with pytest.raises(UnusableBase) as error:
         convert(source, tokenizer)
     assert "\n" not in str(error.value) and str(source) in str(error.value)

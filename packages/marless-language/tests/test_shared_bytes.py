@@ -60,8 +60,6 @@ def test_closing_its_file_costs_the_entries_alone():
 
 
 class Counting(Speaker):
-    """Counts the texts that it computes."""
-
     count = 0
 
     def _trunk(self, tokens, common):

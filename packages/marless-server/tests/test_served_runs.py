@@ -34,28 +34,25 @@ class Served:
 
 
 @pytest.fixture
-def owners(tmp_path):
-    """Two clients by name, as functions of the server's address."""
-    clients = {}
+def clients(tmp_path):
+    """Return the clients of two owners for a server."""
     with stored(tmp_path / "server") as (_, owners):
         for name in ("ana", "ben"):
             owners.add(Owner(name=name))
-            (path := tmp_path / f"{name}.token").write_text(owners.new_token(name))
-            clients[name] = lambda url, path=path: connect(url, path)
-    return clients
+            (tmp_path / name).write_text(owners.new_token(name))
+    return lambda server: [connect(server.url, tmp_path / name) for name in ("ana", "ben")]
 
 
-def test_killed_stopped_and_resumed_runs_have_the_bytes_of_runs_alone(tmp_path, owners, marless):
+def test_killed_stopped_and_resumed_runs_have_the_bytes_of_runs_alone(tmp_path, clients, marless):
     configs = [SMALL | {"seed": seed, "stop": {"rounds": ROUNDS}} for seed in (1, 2, 3)]
     server = Served(tmp_path / "server")
-    ana, ben = (owners[name](server.url) for name in ("ana", "ben"))
-    runs = [ana.submit(configs[0]), ana.submit(configs[1]), ben.submit(configs[2], key="third")]
-    assert ben.submit(configs[2], key="third").id == runs[2].id
+    ana, ben = clients(server)
+    runs = [ana.submit(configs[0]), ana.submit(configs[1]), ben.submit(configs[2])]
     while not all(run.rounds() for run in runs):
         time.sleep(0.02)
     server.end(signal.SIGKILL)
     server = Served(tmp_path / "server")
-    ana, ben = (owners[name](server.url) for name in ("ana", "ben"))
+    ana, ben = clients(server)
     runs = [*(ana.run(run.id) for run in runs[:2]), ben.run(runs[2].id)]
     runs[1].stop()
     statuses = [run.wait(60) for run in runs]
@@ -79,6 +76,7 @@ def test_the_commands_serve_an_owner(tmp_path, marless, shell):
     assert marless("serve", "owner", "add", "ana", "--weight", "2").code == 0
     token = marless("serve", "owner", "token", "ana").out[-1]
     assert marless("serve", "owner", "add", "ana").code == 2
+    assert "--allow-unencrypted" in marless("serve", "--address", "0.0.0.0:0").err[0]
     shell.export(MARLESS_SERVER_TOKEN=token)
     server = Served(tmp_path / "server")
     try:
@@ -107,8 +105,3 @@ def test_a_token_goes_to_no_address_that_others_can_read(address, shell):
     shell.export(MARLESS_SERVER_TOKEN="x")
     with pytest.raises(library.UserError, match=r"address of a server|unencrypted"):
         connect(address)
-
-
-def test_a_server_that_others_reach_needs_a_flag_that_says_so(marless):
-    refusal = marless("serve", "--address", "0.0.0.0:0")
-    assert (refusal.code, "--allow-unencrypted" in refusal.err[0]) == (2, True)

@@ -85,7 +85,6 @@ class Walkers:
 
 
 def kitchens(layout, **options):
-    """The same kitchens in C and of the package."""
     pytest.importorskip("overcooked_ai_py.mdp.overcooked_mdp")
     names = (f"overcooked/{layout}", f"package:overcooked/{layout}")
     return [registry.make(EnvTask(name=name, options={"horizon": HORIZON, **options}), ENVS) for name in names]

@@ -107,8 +107,6 @@ class WeighedPot(TupleEnvironment):
 
 
 class MislabelledPot(TupleEnvironment):
-    """Says its unit in place of its weight."""
-
     def episode_metrics(self):
         return {"weight": "kg"}
 

@@ -25,8 +25,6 @@ SIZES = [f"functions.{name}.memory_mb={memory}" for name, memory in MEMORY.items
 
 
 class Account:
-    """Wraps the ports and counts their use in the price list's units."""
-
     def __init__(self, backend):
         self._storage, self._ledger, self._invoker = backend.storage, backend.ledger, backend.invoker
         self.mb_ms = dict.fromkeys(MEMORY, 0)

@@ -69,8 +69,6 @@ def test_a_bad_neighbour_changes_no_other_run(marless, tmp_path, alone, harm):
 
 
 class Misplaced(Logger):
-    """The CSV file of some runs, in a folder that is not there."""
-
     name, summary = "csv", "fails"
 
     def __init__(self, runs):
@@ -108,8 +106,6 @@ def test_a_logger_that_fails_is_told_once_with_the_runs_that_it_failed_for(marle
 
 
 class Stuck(Logger):
-    """A logger whose store does not answer until it is released."""
-
     name, summary = "csv", "waits"
 
     def __init__(self):

@@ -75,8 +75,6 @@ class Maker:
 
 
 class Outer:
-    """Passes on what it does not define."""
-
     def __init__(self, size=2):
         self.inner = Game(size)
 

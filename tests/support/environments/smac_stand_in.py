@@ -184,8 +184,6 @@ class StartPositions:
 
 
 class EitherPositions:
-    """A distribution that contains others."""
-
     def __init__(self, config):
         self.rng = np.random.default_rng()
         self.first, self.second = StartPositions(config), StartPositions(config)

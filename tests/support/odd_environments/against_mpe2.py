@@ -107,7 +107,6 @@ def crowded(engine, rng, every=1):
 
 
 def place(name, world, state, copy):
-    """Copies the start of one environment into an mpe2 world."""
     for body, position in zip([*world.agents, *world.landmarks], state.position[copy], strict=True):
         body.state.p_pos = position.copy()
     for agent, velocity in zip(world.agents, state.velocity[copy], strict=True):

@@ -47,8 +47,6 @@ def space_of(form):
 
 
 class Dealer:
-    """Draws a legal action for each agent, and shows it."""
-
     def __init__(self, form, does="choice"):
         self.form, self.does = form, does
         self.value = VALUES.get(form, lambda mask: mask)

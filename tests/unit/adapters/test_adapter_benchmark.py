@@ -13,8 +13,6 @@ from marless.functions.environments.base import EnvTask
 
 
 class Written(Ladder):
-    """A ladder that writes down what is done on it."""
-
     def __init__(self):
         super().__init__(climbers=3, max_cycles=12)
         self.lines = []

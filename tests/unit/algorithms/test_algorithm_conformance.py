@@ -152,7 +152,6 @@ SPEC = AlgorithmSpec("sound", Config, (LOOK, MIX, POLICY), PARTS, "sound_algorit
 
 
 def try_out(shell, spec=SPEC, tasks=(MIXED,), settings=None, **changed):
-    """Checks the small algorithm with some of its functions replaced."""
     parts = {**SOUND, **changed}
     code = ModuleType("sound_algorithm")
     code.STAGES = {name: parts[name] for name in ("look", "mix", "policy")}

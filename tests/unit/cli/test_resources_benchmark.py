@@ -113,8 +113,6 @@ def test_the_table_says_whether_what_was_asked_for_was_reached():
 
 
 class Answers:
-    """Resources that take no time."""
-
     def __init__(self):
         self.asked = []
 

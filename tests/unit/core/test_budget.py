@@ -24,7 +24,6 @@ def work_item(function, memory_mb=1769, gets=0):
 
 
 def most(plan, state):
-    """The run's cost if every pending attempt costs its maximum."""
     waiting = [(slot.item, slot.timeout_s) for slot in state.slots.values() if slot.waiting]
     return budget.dollars(plan, budget.add_lost(plan, state.meter, waiting))
 

@@ -28,7 +28,6 @@ def asked(world, kind):
 
 
 def sampled_in(refs):
-    """The rounds that objects with these references were stored in."""
     return {int(ref.key.split("/")[1]) for ref in refs}
 
 

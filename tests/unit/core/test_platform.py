@@ -54,7 +54,6 @@ def meter_of_a_report(plan):
 
 
 def lists(plan):
-    """The requests to list objects of a driver that begins."""
     return World(plan).driver().state.meter.lists
 
 

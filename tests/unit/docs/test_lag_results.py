@@ -15,7 +15,6 @@ PAGE = (ROOT / "docs" / "results" / "lag.md").read_text(encoding="utf-8")
 
 
 def stored(name):
-    """The runs of each arm, five seeds of ten arms."""
     with (ROOT / "docs" / "results" / "lag" / name).open(encoding="utf-8") as file:
         runs_of = {arm: list(runs) for arm, runs in groupby(csv.DictReader(file), lambda run: run["arm"])}
     assert len(runs_of) == 10

@@ -26,8 +26,6 @@ TEAM = Team(groups=(0, 1, 2))
 
 
 class Recording:
-    """An environment that keeps the actions and rewards of every step."""
-
     def __init__(self, environment):
         self.environment, self.spec, self.num_envs = environment, environment.spec, environment.num_envs
         self.actions, self.rewards = [], []

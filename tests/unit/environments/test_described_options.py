@@ -68,7 +68,6 @@ EXAMPLES = sorted({*TEXT["pettingzoo"], *(name for family in TEXT["families"].va
 
 
 def installed_by(name):
-    """The marks of a task's tests by its package's extra."""
     parts = ("sisl", "pistonball", "chess", "hanabi", "holdem", "leduc", "texas")
     large = name.startswith("pettingzoo:") and any(re.search(rf"[._]{part}", name) for part in parts)
     large = large or name.startswith(("package:overcooked/", "mamujoco/", "magent2/"))

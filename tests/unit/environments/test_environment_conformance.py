@@ -134,8 +134,6 @@ def test_a_broken_promise_is_named(broken, message):
 
 
 class Painted(Broken):
-    """Several choices or numbers, with one violation of the protocol."""
-
     def __init__(self, num_envs, kind=None, does="several choices", masked=False, sides=(), **changes):
         super().__init__(num_envs, **changes)
         options = {"does": does, "masked": masked, "mask_size": DEEDS[does].nvec.sum() if masked else 0}
@@ -186,8 +184,6 @@ def test_two_sides_and_a_mask_of_some_choices_are_in_order():
 
 
 class Allowing(Painted):
-    """Numbers with masks that forbid the first one, or none."""
-
     def __init__(self, num_envs, forbidding):
         change = seen(masks=lambda s: (np.full((len(s.alive), 2, 2), [not forbidding, True]),))
         last = stepped(final=lambda step: step.final and change(step.final))
@@ -202,8 +198,6 @@ def test_numbers_may_not_be_forbidden():
 
 
 class Strict(Painted):
-    """Refuses actions outside its action space, and records the actions."""
-
     given = None
 
     def step(self, actions):

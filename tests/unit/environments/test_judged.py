@@ -15,8 +15,6 @@ COPIES = 3
 
 
 class Judge:
-    """Answers in turn, and remembers the batches that it was asked."""
-
     def __init__(self, *answers):
         self.answers, self.batches = list(answers), []
 

@@ -42,8 +42,6 @@ def weights(name):
 
 
 class Stuck(Logger):
-    """A logger whose store does not answer until it is released."""
-
     name, summary = "stuck", "waits"
 
     def __init__(self, release):
@@ -55,8 +53,6 @@ class Stuck(Logger):
 
 
 class Failing(Logger):
-    """A logger whose store takes one point."""
-
     name, summary = "failing", "fails"
 
     def open(self, run):
@@ -81,8 +77,6 @@ def failing(monkeypatch):
 
 
 class Renaming(Logger):
-    """A logger whose store takes names without a slash."""
-
     name, summary, where = "renaming", "renames", "nowhere"
 
     def __init__(self):

@@ -92,8 +92,6 @@ def test_a_server_is_not_sent_the_points_that_it_has(tmp_path, monkeypatch):
     begun = wandb.init
 
     class Continued:
-        """A run of which a server has the points up to the first round."""
-
         def __init__(self, run):
             self._run = run
 

@@ -108,7 +108,6 @@ def test_a_file_that_is_no_text_counts_as_it_is():
 
 
 def sources(suffix, count):
-    """As many files of the program, drawn by a seed."""
     packages = (provenance.ROOT / package for package in provenance.PACKAGES)
     paths = sorted(path for package in packages for path in package.rglob(f"*{suffix}"))
     return paths if count is None else random.Random(56).sample(paths, count)

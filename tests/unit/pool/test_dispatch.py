@@ -362,8 +362,6 @@ def test_behind_a_task_that_waits_for_one_resource_all_that_it_needs_is_reserved
 
 
 class Counted(list):
-    """A queue that counts how many tasks were looked at."""
-
     seen = 0
 
     def __iter__(self):

@@ -33,12 +33,10 @@ def lane_of(capacity, tmp_path):
 
 @pytest.fixture
 def lane(tmp_path):
-    """A lane of a pool that serves nothing by itself."""
     return lane_of(Capacity(2, 2.0), tmp_path)
 
 
 def learn(lane, device):
-    """Asks for the training of a group on this device."""
     task = make_task(
         LearnTask, id="run/000000/learn/0", run="run", round=0, output="o", timeout_s=60.0, seed=1,
         team=Team(groups=(0, 0, 0)), spec=synthetic.spec("one choice"), algorithm="ippo", stages=("policy",),

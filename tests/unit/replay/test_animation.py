@@ -14,7 +14,6 @@ from marless.replays.greedy_episodes import ReplayFrame, SideReturns
 
 
 def episode(steps, colour, size=(300, 260)):
-    """Frames of one colour that grow lighter by the step."""
     return [ReplayFrame(np.full((*size, 3), colour + step, np.uint8), step, -1.0 * step) for step in range(steps + 1)]
 
 

@@ -18,8 +18,6 @@ from marless.replays.replay_window import Playback, play
 
 
 class Played:
-    """Two episodes of two steps, and how many frames of each were asked for."""
-
     def __init__(self):
         self.drawn = [0, 0]
 

@@ -49,7 +49,6 @@ def a_campaign(folder, arms=(PAPER, MEAN), seeds=(1, 2), study=None):
 
 
 def asked(campaign):
-    """All runs that may be at work now, by name."""
     return {run.name: run for run in iter(lambda: next(iter(campaign.ask()), None), None)}
 
 

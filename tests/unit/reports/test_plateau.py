@@ -22,7 +22,6 @@ def noise(rng, series, rho, heavy, rounds=ROUNDS):
 
 
 def ever(series):
-    """Whether a check at every tenth round finds a plateau."""
     return any(plateau(series[:rounds]) for rounds in range(FEWEST, len(series) + 1, 10))
 
 

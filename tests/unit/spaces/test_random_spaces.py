@@ -23,8 +23,6 @@ SLOW = [number for number in range(1000) if number not in QUICK]
 
 
 class Case:
-    """A task with random spaces and a team with random networks."""
-
     def __init__(self, number, folder):
         rng = np.random.default_rng([39, number])
         joint, last_action, recurrent = rng.random(3) < (0.3, 0.4, 0.3)

@@ -35,8 +35,6 @@ CARRIED = {"recurrent": (True, False), "last action": (False, True), "both": (Tr
 
 
 class Case:
-    """A game, and a team with random networks."""
-
     def __init__(self, game, recurrent, last_action, seed=0, opponents=None):
         task, self.make = GAMES[game] if isinstance(game, str) else game
         self.task = msgspec.structs.replace(task, last_action=last_action)

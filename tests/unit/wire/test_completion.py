@@ -24,8 +24,6 @@ SPEC = EnvSpec(agents=("a",), classes=(AgentClass("all", (0,), 1, 2),), horizon=
 
 
 class Sets(dict):
-    """Completion sets in memory; `largest` is the largest size of a set so far."""
-
     largest = writes = 0
 
     def add(self, name, member):

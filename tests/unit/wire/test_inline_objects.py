@@ -43,8 +43,6 @@ STORING = KINDS[1:-1]
 
 
 class Nowhere:
-    """A store that fails on every use."""
-
     def get(self, key, size=None):
         raise AssertionError(f"{key} was read from storage")
 

@@ -29,7 +29,6 @@ class Blobs(dict):
 
 
 def evaluated(side):
-    """The evaluator's answer for a random team of the chase."""
     spec, rng, blobs = registry.spec(CHASE), np.random.default_rng(3), Blobs()
     tensors = {}
     for agent, kind in enumerate(spec.classes[index] for index in spec.class_of):

@@ -89,7 +89,6 @@ def test_of_a_round_played_again_the_new_bytes_count():
 
 
 def window(storage, name, *rounds):
-    """Some rounds of a run, stored under the run's name."""
     objects = {n: store(storage, f"{name} {n}", 10 * len(name) + n, rounds=(n,)) for n in rounds}
     return [Past(round=n, rollouts=2, trajectories=(ref,)) for n, ref in objects.items()]
 

@@ -126,8 +126,6 @@ def test_an_environment_that_does_not_repeat_its_episode_is_named():
 
 
 class Copies:
-    """Environments of which only the number and the end matter."""
-
     def __init__(self, num_envs):
         self.num_envs, self.closed = num_envs, False
 

@@ -291,8 +291,6 @@ def test_no_more_environments_are_stepped_together_than_memory_is_meant_for(monk
     environments, make = [], registry.make
 
     class CountingRegistry:
-        """A registry that records the environments it made."""
-
         @staticmethod
         def make(task, num_envs):
             environments.append(make(task, num_envs))

@@ -39,7 +39,6 @@ WEIGHTS = {"policy/g00/w0": np.zeros((1, 2), np.float32), "policy/g00/b0": np.ze
 
 
 def sampled(kinds, steps, num_envs, rollouts=(0,), fragments=False, **options):
-    """The actor's reply to rollouts of these kinds of episodes."""
     body = encode(WEIGHTS, TaskHeader(task="t"))
     request = make_task(SampleTask,
         id="t", run="r", round=0, output="o", timeout_s=1, seed=1, rollouts=rollouts, num_envs=num_envs, team=TEAM,

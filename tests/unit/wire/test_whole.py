@@ -47,8 +47,6 @@ def ask(handler, task, blobs):
 
 
 class Run:
-    """One run of the functions in its own store."""
-
     def __init__(self, name, scene):
         self.environment, self.team = SCENES[scene]
         self.blobs, self.algorithm = MemoryStorage(), algorithms.algorithm(name)

@@ -79,7 +79,6 @@ class Place:
         return self._clients[service]
 
     def client_of(self, credentials: tuple[str, str, str | None], service: str) -> Any:
-        """A new client with these credentials: key, secret, token."""
         return Caller(self.endpoint, *credentials).client(service)
 
 

@@ -46,8 +46,6 @@ KERNEL = {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4", 
 
 
 class Service:
-    """The emulated service on its own port, and the arguments of its callbacks."""
-
     def __init__(self, **limits):
         self.logs, self.buried, self.sessions = [], [], []
         self.letter = threading.Event()
@@ -71,7 +69,6 @@ class Service:
         self.letter.set()
 
     def invoke(self, name="deeds", **event):
-        """The answer of a synchronous call, its payload decoded."""
         answer = self.client.invoke(FunctionName=name, Payload=json.dumps(event), LogType="Tail")
         answer["Payload"] = json.loads(answer["Payload"].read())
         answer["Log"] = base64.b64decode(answer["LogResult"]).decode()
@@ -96,8 +93,6 @@ def serving(**limits):
 
 
 class Meeting:
-    """An action that signals its start and waits for permission to end."""
-
     def __init__(self, folder):
         self.here, self.go = folder / "here", folder / "go"
         os.mkfifo(self.here)

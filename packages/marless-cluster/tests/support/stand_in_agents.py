@@ -12,8 +12,6 @@ from marless_cluster.remote.listener import Agent
 
 
 class Connection:
-    """A worker as the pool sees it."""
-
     pid = 0
 
     def __init__(self, place, agent):

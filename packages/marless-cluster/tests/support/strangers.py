@@ -22,8 +22,6 @@ async def says_nothing_more(stream):
 
 
 class RecordingWriter:
-    """Keeps what was sent."""
-
     def __init__(self, writer):
         self._writer, self.sent = writer, []
 

@@ -37,7 +37,6 @@ def relay_base() -> bytes:
 
 
 def speaking(folder: Path, body: bytes) -> RunInputs:
-    """Stores the base in the folder of a run."""
     storage = FileStorage(folder / "objects")
     if not storage.list(KEY):
         storage.put(KEY, body)

@@ -6,16 +6,12 @@ from challenges import Challenge
 
 
 class WordedChallenge(Challenge):
-    """What a player sees, in words of different lengths."""
-
     def text_of(self, agent):
         (place, turns), (players, number) = self.observe(agent)["observation"].astype(int)
         return f"Player {place}, turn {turns}, {players} of us, {number}:"
 
 
 class WrongWords(WordedChallenge):
-    """Its texts are given, or raised."""
-
     def __init__(self, limit, text):
         super().__init__(limit=limit)
         self.text = {"none": None, "bytes": b"read", "raised": ValueError("no\ntext")}[text]

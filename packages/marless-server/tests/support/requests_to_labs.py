@@ -83,8 +83,7 @@ class TestLab(ExitStack):
         """The answer to an owner's request below /api/v1."""
         sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         login = [("authorization", f"Bearer {self.tokens[owner]}"), ("content-type", "application/json")]
-        chosen = {name for name, _ in headers}
-        login = [pair for pair in login if pair[0] not in chosen]
+        login = [pair for pair in login if pair[0] not in dict(headers)]
         return self.send(method, f"{PREFIX}{path}", sent, [*login, *headers], **more)
 
     def submit(self, owner, **settings):

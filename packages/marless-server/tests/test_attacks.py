@@ -1,0 +1,84 @@
+"""Attacks on a server. The table attacks.toml has most of them."""
+
+import base64
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from requests_to_labs import SMALL
+from starlette.routing import Route
+
+from marless.coordinator.config.nested_tables import flatten, nest
+from marless_server.web.api import MOST_BODY_BYTES, PREFIX, Api
+from marless_server.web.page import Pages
+
+ATTACKS = tomllib.loads(Path(__file__).with_name("attacks.toml").read_text("utf-8"))
+CASES = [(name, value) for name, [attack] in ATTACKS.items() for value in attack["values"]]
+
+
+def logins(lab):
+    """The headers of each kind of sender. The owner of the run is Ana."""
+    tokens, basic = lab.tokens, base64.b64encode(f"me:{lab.tokens['ana']}".encode()).decode()
+    texts = {"program": f"Bearer {tokens['ana']}", "other": f"Bearer {tokens['ben']}", "browser": f"Basic {basic}"}
+    return {name: [("authorization", text)] for name, text in texts.items()} | {"stranger": []}
+
+
+@pytest.mark.parametrize(("name", "value"), CASES, ids=[f"{name} {str(value)[:40]}" for name, value in CASES])
+def test_an_attack_gets_one_line_about_its_part(lab, name, value):
+    attack = {"login": "program", "method": "GET", "path": PREFIX, "kind": "application/json", **ATTACKS[name][0]}
+    run, place = lab.submit("ana"), attack["vary"]
+    attack[place] = value
+    body = json.dumps(nest({**flatten(SMALL), value[0]: value[1]})) if place == "setting" else attack.get("body", "")
+    pairs = [*logins(lab)[attack["login"]], ("content-type", attack["kind"]), *map(tuple, attack.get("headers", ()))]
+    more = {part: attack[part] for part in ("host", "query") if part in attack}
+    answer = lab.send(attack["method"], attack["path"].replace("RUN", run), body.encode(), pairs, **more)
+    expected_key = attack.get("key", value[0] if place == "setting" else answer.json.get("key"))
+    assert (answer.status, answer.json.get("key")) == (attack["status"], expected_key)
+    assert "\n" not in answer.json["detail"]
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'; style-src 'sha256-")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert lab.runs.find("ana", run).status == "queued"
+
+
+def test_every_route_is_attacked_and_a_later_one_is_behind_the_door(lab):
+    routes = {route.path.replace("{run}", "RUN") for kind in (Api, Pages) for route in kind(None).routes()}
+    assert routes <= {value for name, value in CASES if name == "without a token, no route answers"}
+    lab.app._app.router.routes.append(Route("/later", lambda request: 1 / 0))
+    assert lab.send("GET", "/later").status == 401
+    assert lab.send("GET", "/", headers=[("authorization", "x")], kind="websocket").status == 1008
+
+
+def test_a_token_that_is_almost_right_is_refused(lab):
+    prefix, token_id, secret = (token := lab.tokens["ana"]).split("-")
+    ben_id, other = lab.tokens["ben"].split("-")[1], "0" * len(secret)
+    mixed = (f"{prefix}-{ben_id}-{secret}", f"{prefix}-{token_id}-{other}", f"-{token_id}-{secret}")
+    headers = [[("authorization", f"Bearer {text}")] for text in ("", token[:-1], token.upper(), *mixed, token)]
+    lab.owners.revoke(token_id)
+    assert {lab.send("GET", PREFIX, headers=each).status for each in headers} == {401}
+
+
+@pytest.mark.parametrize("start", [b"[", b'{"a": ', b'{"task": "\xff', b" "])
+def test_a_long_body_is_refused(lab, start):
+    bodies = [start * 20_000, start * (MOST_BODY_BYTES // len(start) + 1)]
+    assert [lab.call("ana", "POST", "/submissions", body).status for body in bodies] == [400, 413]
+
+
+def test_lists_pages_and_the_pool_name_no_run_of_others(lab):
+    lab.submit("ana")
+    run = lab.submit("ben")
+    answers = [
+        lab.send("GET", path, headers=logins(lab)["browser"]) for path in ("/", f"{PREFIX}/runs", f"{PREFIX}/pool")
+    ]
+    assert not any(run.encode() in answer.body for answer in answers)
+    assert [turn["owner"] for turn in answers[2].json["queue"]] == ["ana", "ben"]
+
+
+def test_a_text_is_no_markup_and_no_file_holds_a_token(lab, tmp_path):
+    run, secret = lab.submit("ana"), lab.tokens["ana"].rpartition("-")[2]
+    lab.runs.remark(run, "<script>alert(1)</script>\n2026-01-01 forged\x1b[2J")
+    assert b"<script" not in lab.send("GET", f"/runs/{run}", headers=logins(lab)["browser"]).body
+    log = lab.call("ana", "GET", f"/runs/{run}/log").body
+    assert (len(log.splitlines()), b"\x1b" in log) == (2, False)
+    bodies = [path.read_bytes() for path in (tmp_path / "server").rglob("*") if path.is_file()]
+    assert not any(secret.encode() in body or bytes.fromhex(secret) in body for body in bodies)
