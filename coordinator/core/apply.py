@@ -85,6 +85,7 @@ def _with_calls(plan: Plan, state: State, attempts: Iterable[events.AttemptEnded
 
 
 def _most_actions(state: State, item: WorkItem, calls: AttemptCalls) -> dict[str, dict[str, tuple[float, float]]]:
+    """The most that tasks of a kind have asked, `item` with these calls among them."""
     before = state.most_calls.get(item.kind, {})
     most = dict(before)
     for name, use in calls.use.items():
@@ -198,6 +199,7 @@ def _end_reached(plan: Plan, state: State) -> bool:
 
 
 def _bill_waiting(plan: Plan, state: State) -> State:
+    """Bills the waiting attempts, whose reports will not arrive, at their reservation."""
     slots = {work: replace(slot, waiting=False) for work, slot in state.slots.items()}
     return replace(_bill_lost(plan, state, state.waiting.values()), slots=slots)
 

@@ -361,6 +361,7 @@ def _scores(config: RunConfig, team: Team, controller: ControllerState, signals:
 
 
 def _diversity(spec: EnvSpec, team: Team, signals: RoundSignals) -> float | None:
+    """System neural diversity of the largest class of agents that learn, by the Jensen-Shannon distance."""
     agents = max((tuple(sorted({*kind.agents} & {*team.learners})) for kind in spec.classes), key=len)
     if not all(f"behaviour/{agent_name(agent)}" in signals.tables for agent in agents):
         return None

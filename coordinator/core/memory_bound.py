@@ -128,6 +128,7 @@ def _training_bytes(algorithm_spec: AlgorithmSpec, sizes: Sizes, work: Work) -> 
 
 
 def _sums_bytes(config: RunConfig, sizes: Sizes, work: Work) -> int:
+    """A gradient of every network that the work's groups train, of each micro-batch."""
     gradients = sum(gradient_bytes(sizes[group]) for group in work.groups)
     return config.pipeline.micro_batches(config.actors.rollouts) * gradients
 

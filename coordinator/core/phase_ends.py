@@ -108,6 +108,7 @@ def _with_best(state: State, evaluation: Evaluated, lead: float = 0.0) -> State:
 
 
 def _end_learning(plan: Plan, state: State) -> State:
+    """Every learner has answered: the round is over unless the controller proposes another team."""
     rounds = round_records.replies_by_round(plan, state)
     decisions = _decide_on(plan, state, rounds)
     last = decisions[-1]

@@ -119,6 +119,7 @@ def _largest(state: State, template: SampleTask, packs: Collection[tuple[int, ..
 
 
 def _sample_items(plan: Plan, state: State, sizes: list[int], gets: int, first: int) -> list[WorkItem]:
+    """The work items of tasks with so many rollouts, equal ones once."""
     memory_mb = function_memory(plan, state, rounds.serving(plan, "actor"))
     by_size, items = dict[tuple[int, int], WorkItem](), []
     concurrent_items = len(rounds.rollout_packs(plan, state))

@@ -93,6 +93,7 @@ class RoundReplies:
 
     @cached_property
     def _factors(self) -> list[float]:
+        """By rollout, the factor of its episodes' weights."""
         counts = [count for of in self._counts for count in of]
         return balancing(counts) if self.whole else [1.0] * len(counts)
 

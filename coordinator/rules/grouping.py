@@ -141,6 +141,7 @@ def _lloyd(points: Array, centres: Array) -> _Fit:
 
 
 def _update_centre(centre: Array, members: Array) -> Array:
+    """The mean of a centre's members ``[m, d]``; a centre without members stays."""
     return np.asarray(members.mean(axis=0)) if len(members) else centre
 
 
@@ -156,9 +157,11 @@ def _initial_centres(points: Array, count: int, rng: np.random.Generator) -> Arr
 
 
 def _squares(points: Array, centres: Array) -> Array:
+    """Squared distances ``[n, k]``."""
     return np.asarray(((points[:, np.newaxis] - centres) ** 2).sum(axis=-1))
 
 
 def _renumber(labels: Array) -> Labels:
+    """The same groups, numbered in the order of their first members."""
     numbers: dict[int, int] = {}
     return tuple(numbers.setdefault(int(label), len(numbers)) for label in labels)

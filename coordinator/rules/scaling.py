@@ -226,6 +226,7 @@ def _shuffle_history(decide: Decide) -> Decide:
 
 
 def _choose_rollouts(history: ScalingHistory, bounds: Bounds, threshold: float) -> int:
+    """The largest request of a policy when the average request reaches `threshold`, else the average."""
     if not history.convexity:
         return bounds.most
     windows = history.convexity.values()

@@ -76,6 +76,7 @@ def diversity(matrix: NDArray[Any]) -> float:
 
 
 def _pairs(rule: DistanceRule, tables: NDArray[Any]) -> FloatArray:
+    """Contributions ``[pairs, K]`` of the pairs i < j, row by row of the matrix."""
     if tables.ndim < 3 or not tables.shape[1]:
         raise ValueError(f"tables are [agents, observations, ...] with at least one observation, not {tables.shape}")
     pairs = rule.contributions(tables)[np.triu_indices(len(tables), 1)]
@@ -85,6 +86,7 @@ def _pairs(rule: DistanceRule, tables: NDArray[Any]) -> FloatArray:
 
 
 def _square(pairs: FloatArray, agents: int) -> FloatArray:
+    """Values of the pairs i < j on both sides of a zero diagonal."""
     square = np.zeros((agents, agents))
     square[np.triu_indices(agents, 1)] = pairs
     return square + square.T
@@ -128,6 +130,7 @@ def _relative(p: FloatArray, q: FloatArray) -> FloatArray:
 
 
 def _hellinger(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Squared Hellinger distance of diagonal Gaussians; standard deviations above 0."""
     (mean_a, sd_a), (mean_b, sd_b) = _moments(first), _moments(second)
     variance = sd_a**2 + sd_b**2
     log_overlap = np.log(2 * sd_a * sd_b / variance) / 2 - (mean_a - mean_b) ** 2 / (4 * variance)
@@ -135,6 +138,7 @@ def _hellinger(first: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def _wasserstein(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Squared 2-Wasserstein distance of diagonal Gaussians; standard deviations may be 0."""
     (mean_a, sd_a), (mean_b, sd_b) = _moments(first), _moments(second)
     return np.asarray(((mean_a - mean_b) ** 2 + (sd_a - sd_b) ** 2).sum(axis=-1))
 

@@ -165,6 +165,7 @@ TRENDS: Family[TrendRule] = Family(
 
 
 def _line(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Slopes ``[...]`` and residuals ``[..., n]`` of the least-squares lines, and the centred rounds ``[n]``."""
     length = values.shape[-1]
     times = np.arange(length) - (length - 1) / 2
     deviations = values - values.mean(axis=-1, keepdims=True)

@@ -125,6 +125,7 @@ def workload(plan: Plan, state: State) -> RoundWorkload:
 
 
 def _sums_bytes(plan: Plan, state: State) -> float | None:
+    """The bytes of all groups' sums over a micro-batch, or None if no task sums."""
     if not plan.config.pipeline.micro_batch:
         return None
     assert state.team is not None

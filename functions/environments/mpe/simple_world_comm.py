@@ -91,6 +91,7 @@ class SimpleWorldComm(Pursuit):
         prey -= 0.05 * to_food.min(axis=1)
 
     def _classes(self, num_good: int, landmarks: tuple[int, int, int]) -> tuple[AgentClass, ...]:
+        """The leader, the other chasers if there are any, the prey."""
         agents, num_forests = len(self.agents), landmarks[2]
         of_chasers = self._seen + 2 * num_good + num_forests + _WORDS
         of_prey = self._seen + 2 * (num_good - 1) + num_forests
@@ -107,6 +108,7 @@ class SimpleWorldComm(Pursuit):
         return tuple(kind for kind in classes if kind.agents)
 
     def _landmark_blocks(self, landmarks: tuple[int, int, int], inside: int) -> tuple[EntityBlock, ...]:
+        """Return the blocks of obstacles, food and forests. Columns from `inside` name the agent's forests."""
         obstacles, food, forests = landmarks
         return (
             bodies("obstacle", obstacles, (4, 2)),
@@ -134,6 +136,7 @@ class SimpleWorldComm(Pursuit):
         )
 
     def _hide(self, around: Real, sees: BoolArray) -> None:
+        """Sets unseen agents in `around`, the `World.relative_observations` of all agents, to zeros."""
         agents, _, num_envs = around.shape
         positions = around[:, self._agents_offset - 4 :].reshape(agents, agents - 1, 2, num_envs)
         np.copyto(positions, 0.0, where=~sees.reshape(-1, num_envs).take(self._others, axis=0)[:, :, None])
@@ -150,6 +153,7 @@ def _sees(inside: BoolArray) -> BoolArray:
 
 
 def _write_rest_of_chasers(rest: FloatArray, speeds: Real, hiding: Real, message: Real) -> None:
+    """Speeds ``[n, prey, 2, E]``, forests ``[n, forests, E]``, then the leader's words ``[words, E]``."""
     ends = 2 * speeds.shape[1], 2 * speeds.shape[1] + hiding.shape[1]
     rest[:, : ends[0]] = speeds.reshape(rest[:, : ends[0]].shape)
     rest[:, ends[0] : ends[1]] = hiding
@@ -157,6 +161,7 @@ def _write_rest_of_chasers(rest: FloatArray, speeds: Real, hiding: Real, message
 
 
 def _write_rest_of_prey(rest: FloatArray, speeds: Real, hiding: Real) -> None:
+    """Forests ``[n, forests, E]``, then speeds of the others ``[n, prey - 1, 2, E]``."""
     forests = hiding.shape[1]
     rest[:, :forests] = hiding
     rest[:, forests:] = speeds.reshape(rest[:, forests:].shape)

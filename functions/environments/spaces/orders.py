@@ -76,6 +76,7 @@ class EntityOrder:
 
 
 def _distances(rows: Array, position: Array, others: Block) -> Array:
+    """Return the distances ``[..., entities, others]``, infinite for absent others."""
     distances = _length(position[..., :, None, :] - rows[..., None, others.position])
     if not others.absent.size:
         return distances
@@ -87,6 +88,7 @@ def _are_absent(rows: Array, block: Block) -> Array:
 
 
 def _length(differences: Array) -> Array:
+    """Return the Euclidean length of differences ``[..., coordinates]``, summed coordinate by coordinate."""
     total = differences[..., 0] * differences[..., 0]
     for coordinate in range(1, differences.shape[-1]):
         total = total + differences[..., coordinate] * differences[..., coordinate]

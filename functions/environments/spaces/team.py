@@ -125,6 +125,7 @@ class TeamCodec:
         self._present, self._choosing = set(encodings), choosing
 
     def _require_one_choice(self, choosing: Mapping[str, Array]) -> None:
+        """Raises `SpaceError` where masks leave open whose turn it is, or a turn is missing."""
         if len({len(rows) for rows in choosing.values()}) > 1:
             raise SpaceError("agents have different numbers of observations; in a game of turns all see every turn")
         if (np.sum([*choosing.values()], axis=0) > 1).any():
@@ -137,6 +138,7 @@ class TeamCodec:
                 )
 
     def _has_choice(self, name: str, encoding: Seen) -> Array:
+        """Whether more than the first action is legal, in each row."""
         action = self.codecs[name].action
         legal = np.ones((len(encoding.rows), action.actions), np.bool_) if encoding.legal is None else encoding.legal
         return np.asarray((legal != action.legal(action.first)).any(axis=-1))
