@@ -18,7 +18,7 @@ from marless.infra.local.task_pool import TaskPool
 from marless.infra.local.workers import local_workers
 from marless.runs.folder import RunFolder
 from marless.signals import Signals
-from marless_server.pool.archives import ArchiveClaims
+from marless_server.pool.archives import ArchiveClaims, remove_leftovers
 from marless_server.pool.driver import Board, PoolDriver, Queue
 from marless_server.store.database import FILE, Database
 from marless_server.store.owners import Owners
@@ -83,6 +83,7 @@ def serve(settings: Settings, stopping: Signals, announce: Callable[[str], None]
     ):
         runs, claims, root = Runs(database), ArchiveClaims(), settings.data / "runs"
         root.mkdir(mode=0o700, exist_ok=True)
+        remove_leftovers(root)
         runs.queue_again()
         board = Board(settings.slots, settings.most, settings.gpus)
         queue = Queue(runs, owners, board)

@@ -51,6 +51,7 @@ def test_killed_stopped_and_resumed_runs_have_the_bytes_of_runs_alone(tmp_path, 
     while not all(run.rounds() for run in runs):
         time.sleep(0.02)
     server.end(signal.SIGKILL)
+    (leftover := tmp_path / "server/runs/.archive-1").mkdir()
     server = Served(tmp_path / "server")
     ana, ben = clients(server)
     runs = [*(ana.run(run.id) for run in runs[:2]), ben.run(runs[2].id)]
@@ -64,7 +65,7 @@ def test_killed_stopped_and_resumed_runs_have_the_bytes_of_runs_alone(tmp_path, 
     assert runs[1].wait(60)["status"] == "finished"
     assert "waits: the server started again" in runs[0].log()
     folders = [run.fetch(tmp_path / "runs") for run in runs]
-    assert server.end(signal.SIGTERM) == 0
+    assert (server.end(signal.SIGTERM), leftover.exists()) == (0, False)
     for config, folder in zip(configs, folders, strict=True):
         assert marless("runs", "verify", str(folder)).code == 0
         alone = library.train(config, run=f"alone-{folder.name}", quiet=True, workers=1)

@@ -1,5 +1,6 @@
 """Archives of runs, which are not written while the run trains."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,8 @@ from threading import Lock
 from marless.runs.folder import RunFolder
 from marless.runs.upkeep.archives import SUFFIX, pack
 from marless_server.store.runs import Conflict
+
+_PREFIX = ".archive-"
 
 
 class ArchiveClaims:
@@ -30,6 +33,12 @@ class ArchiveClaims:
             self._runs.discard(run)
 
 
+def remove_leftovers(places: Path) -> None:
+    """Remove the archives of a server that was killed."""
+    for path in places.glob(f"{_PREFIX}*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
 @contextmanager
 def archive(folder: RunFolder, claims: ArchiveClaims, places: Path) -> Iterator[Path]:
     """Write the archive of a run, which exists within the block. Raises `Conflict` while the run is in use."""
@@ -38,7 +47,7 @@ def archive(folder: RunFolder, claims: ArchiveClaims, places: Path) -> Iterator[
         raise Conflict("it has not begun, so there is nothing to fetch")
     if not claims.take(name):
         raise Conflict("it trains, or another archive of it is being written; fetch it when it has stopped or ended")
-    with TemporaryDirectory(dir=places) as place:
+    with TemporaryDirectory(dir=places, prefix=_PREFIX) as place:
         path = Path(place) / f"{name}{SUFFIX}"
         try:
             pack(folder, path)
