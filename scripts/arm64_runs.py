@@ -59,10 +59,10 @@ def main(arguments: Sequence[str]) -> int:
     for number in numbers:
         run = published["runs"][number - 1]
         weights = _trained(command, folder, f"published-{number}", [*published["settings"], *run["settings"]])
-        names = [setting.partition("=")[2] for setting in run["settings"][:2]]
+        values = dict(setting.split("=", 1) for setting in run["settings"])
         same = weights == run["weights_sha256"]
         different += not same
-        print(f"{number},{','.join(names)},arm64 under QEMU,{weights},{same},{commit}", flush=True)
+        print(f"{number},{values['task.name']},{values['algorithm.name']},arm64 under QEMU,{weights},{same},{commit}", flush=True)
     return 1 if different else 0
 
 
