@@ -8,6 +8,10 @@ ANSWERS = "answers/"
 ACTIONS = "actions"
 """The kind of the object with a task's calls of resources, see `marless.functions.resources.call_meter`."""
 
+REWARD_SUMS = "team_reward"
+"""The sums of a model of rewards, in tensor names. The model says who may share a network. Its last bits depend on the
+processor, so the hash of the weights leaves them out."""
+
 
 def round_prefix(round_: int) -> str:
     """The folder of a round's objects."""

@@ -59,10 +59,14 @@ def main(arguments: Sequence[str]) -> int:
     for number in numbers:
         run = published["runs"][number - 1]
         weights = _trained(command, folder, f"published-{number}", [*published["settings"], *run["settings"]])
-        values = dict(setting.split("=", 1) for setting in run["settings"])
+        settings = dict(setting.split("=", 1) for setting in run["settings"])
+        names = f"{settings['task.name']},{settings['algorithm.name']}"
         same = weights == run["weights_sha256"]
         different += not same
-        print(f"{number},{values['task.name']},{values['algorithm.name']},arm64 under QEMU,{weights},{same},{commit}", flush=True)
+        print(
+            f"{number},{names},arm64 under QEMU,{weights},{same},{commit}",
+            flush=True,
+        )
     return 1 if different else 0
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marless.functions.algorithms.reward_models import BLOCKS, Array, random_features
 from marless.functions.algorithms.stage import Context, Tensors
-from marless.functions.keys import group_name
+from marless.functions.keys import REWARD_SUMS, group_name
 
 # Features of all agents together, and the weight of the penalty in mean squares of a feature.
 FEATURES, PENALTY = 512, 5.0
@@ -35,7 +35,7 @@ class TeamRewards(NamedTuple):
 
 def kept_prefix(group: int) -> str:
     """Return where the sums of a group are in the learner's state."""
-    return f"policy_optimiser/{group_name(group)}/team_reward"
+    return f"policy_optimiser/{group_name(group)}/{REWARD_SUMS}"
 
 
 def kept_sums(context: Context[object], group: int) -> dict[str, NDArray[np.generic]]:

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from marless.coordinator.core.state import State
 from marless.functions import codec
+from marless.functions.keys import REWARD_SUMS
 from marless.functions.storage_port import Blobs
 
 Tensors = dict[str, NDArray[Any]]
@@ -27,5 +28,6 @@ def gather(state: State, blobs: Blobs) -> Tensors:
 
 
 def weights_sha256(state: State, blobs: Blobs) -> str:
-    """The hash of the tensors of `gather`, sorted by name; it does not depend on how objects hold them."""
-    return codec.tensors_sha256(gather(state, blobs))
+    """The hash of the tensors of `gather` but `REWARD_SUMS`, by name. It does not depend on how objects hold them."""
+    tensors = gather(state, blobs)
+    return codec.tensors_sha256({name: array for name, array in tensors.items() if f"/{REWARD_SUMS}/" not in name})

@@ -5,7 +5,8 @@ import pytest
 
 from marless.coordinator.rules.roles import RoleHistory, proposed_groups, rejects_equal_roles, update_role_test
 from marless.functions.algorithms import team_reward_models
-from marless.functions.algorithms.team_reward_models import PENALTY, SCALE, SUMS, TeamRewards, errors
+from marless.functions.algorithms.team_reward_models import PENALTY, SCALE, SUMS, TeamRewards, errors, kept_prefix
+from marless.reports import weights
 
 STEPS, ENVS, WIDTH, FEATURES = 10, 32, 3, 48
 
@@ -89,3 +90,10 @@ def test_a_row_is_the_sum_over_a_finished_episode_if_only_its_last_step_pays():
     np.testing.assert_allclose(rows[::2, 2 * width - WIDTH : 2 * width], first, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(rows[:, -2], 1)
     np.testing.assert_allclose(rows[::2, -1], data.reward[3], rtol=1e-6)
+
+
+def test_the_hash_of_the_weights_leaves_out_the_sums(monkeypatch):
+    tensors = {"policy/g00/w0": np.ones(2)}
+    monkeypatch.setattr(weights, "gather", lambda state, blobs: dict(tensors))
+    alone, tensors[f"{kept_prefix(0)}/{SUMS}"] = weights.weights_sha256(None, None), np.ones(3)
+    assert weights.weights_sha256(None, None) == alone
