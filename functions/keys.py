@@ -9,8 +9,7 @@ ACTIONS = "actions"
 """The kind of the object with a task's calls of resources, see `marless.functions.resources.call_meter`."""
 
 REWARD_SUMS = "team_reward"
-"""The sums of a model of rewards, in tensor names. The model says who may share a network. Its last bits depend on the
-processor, so the hash of the weights leaves them out."""
+"""Sums of a model of rewards, in tensor names. Processors round them differently, so hashes of weights lack them."""
 
 
 def round_prefix(round_: int) -> str:

@@ -12,7 +12,6 @@ from marless.infra.aws.dynamodb import DynamoLedger
 from marless.infra.aws.s3 import S3Storage
 
 HERE = ("--backend", "emulated")
-# The calls that change something in the account.
 CHANGES = ((S3Storage, "put"), (S3Storage, "delete"), (DynamoLedger, "commit"), (DynamoLedger, "remove"))
 
 
