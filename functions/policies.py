@@ -117,6 +117,7 @@ class Policy:
         )
 
     def _by_class(self, parts: list[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
+        """The arrays ``[n, ...]`` of the acting groups, joined per class."""
         arrays: dict[int, NDArray[Any]] = {}
         for group, part in zip(self._groups, parts, strict=True):
             if group.positions is None:

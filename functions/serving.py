@@ -275,6 +275,7 @@ def _earlier(request: Request, blobs: Counted) -> Done | None:
 
 
 def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> Done:
+    """Writes the objects and returns the answer; the first writer of a key wins."""
     refs: dict[str, Ref] = {}
     if last_object(request) == REPLY:
         objects = [*objects, Output(REPLY, {})]

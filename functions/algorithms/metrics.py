@@ -90,6 +90,7 @@ class ByAgent(NamedTuple):
 
     @property
     def _owners(self) -> NDArray[np.int64]:
+        """The position of each row's agent ``[rows]``."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
 

@@ -91,6 +91,7 @@ def random_features(z_scores: Array, count: int, rng: np.random.Generator) -> Ar
 
 
 def _ridge(features: Array, rewards: NDArray[np.floating]) -> NDArray[np.float64]:
+    """The weights ``[features]`` with the least squared error plus penalty; zeros without rows."""
     gram = (features.T @ features).astype(np.float64)
     gram[np.diag_indices_from(gram)] += PENALTY * np.trace(gram) / len(gram) + np.finfo(np.float32).eps
     return np.asarray(np.linalg.solve(gram, features.T @ rewards), np.float64)

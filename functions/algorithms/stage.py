@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from marless.functions.algorithms.specification import AlgorithmConfig
 from marless.functions.data.batch import Batch, join
 from marless.functions.data.replay_buffer import ReplayBuffer
+from marless.functions.data.trajectory import tensors_below
 from marless.functions.environments.base import EnvSpec
 from marless.functions.messages.learner import Rows, SummaryName
 from marless.functions.messages.team import Team
@@ -20,8 +21,7 @@ C = TypeVar("C", covariant=True)
 
 def within(tensors: Tensors, prefix: str) -> dict[str, NDArray[Any]]:
     """The tensors below the prefix, by the rest of their names."""
-    start = f"{prefix}/"
-    return {name.removeprefix(start): array for name, array in tensors.items() if name.startswith(start)}
+    return tensors_below(tensors, f"{prefix}/")
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,7 @@ def _of_stages(spec: AlgorithmSpec) -> Iterator[str]:
 
 
 def _races(spec: AlgorithmSpec) -> Iterator[str]:
+    """Stages that may run in parallel although one writes what the other reads or writes."""
     for index, second in enumerate(spec.stages):
         for first in spec.stages[:index]:
             common = {*first.writes} & {*second.reads, *second.writes} | {*first.reads} & {*second.writes}

@@ -122,11 +122,13 @@ def living(spec: EnvSpec, rollout: Mapping[str, Array]) -> Mapping[str, Array]:
 
 
 def _values_where(rows: Array, values: Array) -> Array:
+    """`values` ``[n, ..., F]`` in the `rows` ``[n, ...]``, and zeros elsewhere."""
     wide = rows.reshape(*rows.shape, *[1] * (values.ndim - rows.ndim))
     return np.where(wide, values, values.dtype.type(0))
 
 
 def _cuts(rollout_tensors: Sequence[Mapping[str, Array]]) -> Array:
+    """The (t, e) pairs of all rollouts, e counted over the joined environments."""
     parts, first = [], 0
     for rollout in rollout_tensors:
         parts.append(rollout["cut"] + np.array([0, first]))

@@ -230,6 +230,7 @@ def _agent_axis(name: str) -> int:
 
 
 def _flat(array: Array, axis: int) -> Array:
+    """The axes `axis` and `axis` + 1 as one."""
     return array.reshape(*array.shape[:axis], -1, *array.shape[axis + 2 :])
 
 

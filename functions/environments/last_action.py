@@ -59,6 +59,7 @@ class LastAction:
 
 
 def _with_action(kind: AgentClass) -> AgentClass:
+    """The class with the last action behind its observations, where it is the agent's own."""
     size, entities = kind.observation_size + kind.actions, kind.entities
     if entities is not None:
         entities = msgspec.structs.replace(entities, own=(*entities.own, *range(kind.observation_size, size)))

@@ -40,6 +40,7 @@ def fault_of(spec: EnvSpec) -> str:
 
 
 def _fault_of_class(kind: AgentClass) -> str:
+    """A class has one choice, several, or continuous actions between finite bounds, and sound entities."""
     if kind.entities is not None and (fault := kind.entities.fault(kind.observation_size)):
         return f"the entities of class '{kind.name}': {fault}"
     block, is_choice = kind.entities and kind.entities.named_block, not (kind.branches or kind.low)

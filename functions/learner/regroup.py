@@ -77,6 +77,7 @@ def require_possible(task: RegroupTask) -> None:
 
 
 def _problem(task: RegroupTask, group: int) -> str:
+    """Why a new group is impossible; '' if it is possible."""
     agents = members(task.target, group)
     if not agents or agents[0] != group:
         return "is no group of the new team, named after its first member"

@@ -58,12 +58,14 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
 
 
 def _sums(task: WholeTask, round_: int, trajectories: Tensors, tensors: Tensors, progress: float) -> Tensors:
+    """The sums of all the round's micro-batches; none where the round is learned from at once."""
     parts = micro_batches(task.sampling.rollouts, task.learning.micro_batch)
     by_part = (sums(task, round_, part, trajectories, tensors, task.team.learning, progress) for part in parts)
     return {name: array for of_part in by_part for name, array in of_part.items()}
 
 
 def _learner_tensors(tensors: Tensors, team: Team) -> Tensors:
+    """The tensors without the policies of opponents, which do not change."""
     opponents = {group_name(agent) for agent in team.fixed}
     return {name: array for name, array in tensors.items() if name.split("/")[1] not in opponents}
 

@@ -37,28 +37,36 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class _Bounded:
+    bounds: Bounds
+
+    @property
+    def width(self) -> int:
+        """One output per dimension."""
+        return len(self.bounds.low)
+
+    def noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        """Standard normal numbers, one per dimension."""
+        return rng.standard_normal((*shape, len(self.bounds.low)), dtype=np.float32)
+
+    def to_environment(self, actions: ActionArray) -> ActionArray:
+        """Rescaled to the bounds."""
+        return self.bounds.rescale(actions)
+
+
+@dataclass(frozen=True)
+class Gaussian(_Bounded):
     """Independent Gaussians with the outputs as means and log standard deviations ``[..., d]``; `noise` is one standard
     normal number for each. The environment gets the sample's tanh or, if `clips_actions`, the sample clipped to [-1, 1]
     (as in Stable-Baselines3); learning uses the sample itself in both cases."""
 
-    bounds: Bounds
     clips_actions: bool = False
     arithmetic: Arithmetic = field(default=NUMPY, repr=False)
-
-    @property
-    def width(self) -> int:
-        """One mean per dimension."""
-        return len(self.bounds.low)
 
     @property
     def log_std_size(self) -> int:
         """One log standard deviation per dimension."""
         return len(self.bounds.low)
-
-    def noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        """See `Head`."""
-        return rng.standard_normal((*shape, self.width), dtype=np.float32)
 
     def draw(self, outputs: Array, log_std: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
         """mean + exp(log_std) noise."""
@@ -100,20 +108,10 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
-class Deterministic:
-    """The actions tanh(outputs), without a distribution."""
+class Deterministic(_Bounded):
+    """The actions tanh(outputs), without a distribution. Noise is for `noisy`."""
 
-    bounds: Bounds
     log_std_size: int = 0
-
-    @property
-    def width(self) -> int:
-        """One output per dimension."""
-        return len(self.bounds.low)
-
-    def noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        """Standard normal numbers, for `noisy`."""
-        return rng.standard_normal((*shape, self.width), dtype=np.float32)
 
     def draw(self, outputs: Array, log_std: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
         """The actions of `greedy`."""
@@ -126,10 +124,6 @@ class Deterministic:
     def greedy_gradient(self, actions: Array, grad_output: Array) -> Array:
         """d loss / d outputs from the actions of `greedy` and `grad_output` = d loss / d actions."""
         return (1 - actions * actions) * grad_output
-
-    def to_environment(self, actions: ActionArray) -> ActionArray:
-        """Rescaled to the bounds."""
-        return self.bounds.rescale(actions)
 
 
 def noisy(actions: Array, normal: Array, amount: float) -> Array:
@@ -176,21 +170,16 @@ class SquashedSample(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SquashedGaussian:
+class SquashedGaussian(_Bounded):
     """The head of these policies: outputs are means and log standard deviations side by side, and actions are recorded
     after tanh, in [-1, 1]."""
 
-    bounds: Bounds
     log_std_size: int = 0
 
     @property
     def width(self) -> int:
         """A mean and a log standard deviation per dimension."""
         return 2 * len(self.bounds.low)
-
-    def noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        """Standard normal numbers, one per dimension."""
-        return rng.standard_normal((*shape, len(self.bounds.low)), dtype=np.float32)
 
     def draw(self, outputs: Array, log_std: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
         """See `SquashedSample`."""
@@ -200,7 +189,3 @@ class SquashedGaussian:
     def greedy(self, outputs: Array) -> ActionArray:
         """tanh of the means."""
         return np.asarray(np.tanh(np.split(outputs, 2, axis=-1)[0]))
-
-    def to_environment(self, actions: ActionArray) -> ActionArray:
-        """Rescaled to the bounds."""
-        return self.bounds.rescale(actions)

@@ -26,6 +26,7 @@ from marless.coordinator.core.opponents import scripted_team
 from marless.coordinator.errors import UserError, one_line
 from marless.coordinator.file_reading import UnreadableFile, read_file
 from marless.functions import codec
+from marless.functions.data.trajectory import tensors_below
 from marless.functions.encoding import from_json, to_json_text
 from marless.functions.environments import native_spaces, registry
 from marless.functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Unsupported
@@ -116,8 +117,7 @@ class TeamPolicy:
 
     def stored(self, agent: int) -> dict[str, NDArray[Any]]:
         """The tensors of an agent's network by their names within the network."""
-        prefix = f"policy/{group_name(self._header.team.groups[agent])}/"
-        return {name.removeprefix(prefix): array for name, array in self._tensors.items() if name.startswith(prefix)}
+        return tensors_below(self._tensors, f"policy/{group_name(self._header.team.groups[agent])}/")
 
     def order(self, agent: int) -> EntityOrder | None:
         """The order of entities in an agent's observations, if the policy sorts them."""

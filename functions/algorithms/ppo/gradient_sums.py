@@ -128,6 +128,7 @@ def _terms(data: ClippedPolicyLoss, outputs: Array, log_std: Array | None, rows:
 
 
 def _metrics(data: ClippedPolicyLoss, outputs: Array, log_std: Array | None, rows: RowIndices) -> dict[str, Array]:
+    """The metrics of `losses.PolicyLoss` ``[rows]``, in the order of the rows."""
     outputs = mask_logits(outputs, None if data.legal is None else data.legal[rows])
     log_ratio = data.head.log_probability(outputs, log_std, data.actions[rows]) - data.log_probability[rows]
     ratio = data.head.arithmetic.exp(log_ratio)
@@ -202,6 +203,7 @@ def _inputs_seen(context: Context[PpoConfig], part: str, group: int, sums: Seque
 
 
 def _total(sums: Sequence[Tensors], name: str) -> Wide:
+    """The sum over the parts, in double precision and in their order."""
     total = np.zeros(sums[0][name].shape)
     for part in sums:
         total += part[name]

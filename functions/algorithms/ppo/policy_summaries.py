@@ -136,6 +136,7 @@ def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
 def _hessian(
     before: Context[PpoConfig], group: int, data: ClippedPolicyLoss, sample_size: int, rng: np.random.Generator
 ) -> Hessian:
+    """The Hessian on `sample_size` rows, for one choice and a feed-forward policy with tanh layers."""
     count = len(data.actions)
     rows = rng.integers(count, size=sample_size) if count > sample_size else np.arange(count)
     legal = None if data.legal is None else data.legal[rows]
@@ -150,6 +151,7 @@ def _hessian(
 def _differences(
     before: Context[PpoConfig], group: int, data: ClippedPolicyLoss, sample_size: int, rng: np.random.Generator
 ) -> DifferenceHessian:
+    """The Hessian of any policy on about `sample_size` rows; on whole chunks for a recurrent policy."""
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
     pieces = policy_samples(before, group, recurrent.views(network, flat))
     share = min(1.0, sample_size / len(data.actions))
@@ -298,10 +300,12 @@ def _features(kind: AgentClass, clips_actions: bool, actions: Array) -> Array:
 
 
 def _wide(actions: Array) -> Array:
+    """``[n, T, E]`` or ``[n, T, E, numbers]`` as the latter."""
     return actions[..., np.newaxis] if actions.ndim == 3 else actions
 
 
 def _at(arrays: Array, rows: list[NDArray[np.int64]]) -> Array:
+    """The steps `rows` of every agent in ``[n, T, E, width]``, one agent after the other: ``[sum of rows, width]``."""
     return np.concatenate(
         [array.reshape(-1, array.shape[-1])[index] for array, index in zip(arrays, rows, strict=True)]
     )

@@ -10,7 +10,7 @@ alone: its gradient reaches neither w nor the utilities.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from marless.functions.algorithms.engine import Engine
 from marless.functions.algorithms.engines.numpy_engine import NUMPY
-from marless.functions.algorithms.value.hypernetworks import Hypernetworks, HypernetworkTrace
+from marless.functions.algorithms.value.hypernetworks import HypernetworkMixer, Hypernetworks, HypernetworkTrace
 from marless.functions.algorithms.value.specs import QplexSizes
 from marless.functions.nn.layers import Array
 
@@ -45,19 +45,8 @@ class DuellingTrace(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DuellingMixer(QplexSizes):
+class DuellingMixer(QplexSizes, HypernetworkMixer):
     """A mixing network, and the engine that computes it."""
-
-    engine: Engine = field(default=NUMPY, repr=False)
-
-    @property
-    def hypernetworks(self) -> Hypernetworks:
-        """The networks that compute w, b and the factors of λ."""
-        return Hypernetworks(self.shapes, self.engine)
-
-    def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
-        """See `Hypernetworks.to_tensors`."""
-        return self.hypernetworks.to_tensors(flat, prefix)
 
     def forward(
         self,
@@ -117,4 +106,4 @@ def duelling_mixer_of(
     networks, flat = Hypernetworks.of(tensors, prefix, DuellingMixer.names)
     state, *hidden, agents = networks.shapes["weight"].sizes
     heads, both = networks.shapes["key"].sizes[-1], networks.shapes["action"].sizes[0]
-    return DuellingMixer(agents, state, both - state, heads, hidden[0] if hidden else 0, engine), flat
+    return DuellingMixer(agents, state, both - state, heads, hidden[0] if hidden else 0, engine=engine), flat

@@ -4,6 +4,7 @@ Hidden layers are ReLU, the last layer is linear. All networks of a mixing netwo
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Self
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from marless.functions.algorithms.engine import Engine, Perceptron
 from marless.functions.algorithms.engines.numpy_engine import NUMPY
-from marless.functions.algorithms.value.specs import hypernetwork
+from marless.functions.algorithms.value.specs import MixerSizes, hypernetwork
 from marless.functions.nn import recurrent
 from marless.functions.nn.layers import Array
 from marless.functions.nn.shape import Network
@@ -84,3 +85,19 @@ class Hypernetworks(NamedTuple):
     def _parts(self, flat: Array) -> list[Array]:
         ends = accumulate((shape.parameters for shape in self.shapes.values()), initial=0)
         return [flat[start:end] for start, end in pairwise(ends)]
+
+
+@dataclass(frozen=True)
+class HypernetworkMixer(MixerSizes):
+    """A mixing network whose parameters are those of hypernetworks."""
+
+    engine: Engine = field(default=NUMPY, repr=False, kw_only=True)
+
+    @property
+    def hypernetworks(self) -> Hypernetworks:
+        """The networks of `shapes`."""
+        return Hypernetworks(self.shapes, self.engine)
+
+    def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
+        """See `Hypernetworks.to_tensors`."""
+        return self.hypernetworks.to_tensors(flat, prefix)

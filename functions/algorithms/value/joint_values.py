@@ -17,13 +17,13 @@ from marless.functions.algorithms.new_networks import as_target
 from marless.functions.algorithms.off_policy.overestimation import overestimation
 from marless.functions.algorithms.off_policy.replay_minibatch import joint_signal, learning_signal
 from marless.functions.algorithms.off_policy.reward_scale import value_scale
-from marless.functions.algorithms.off_policy.target_networks import update_target
+from marless.functions.algorithms.off_policy.target_networks import rows_of, update_target
 from marless.functions.algorithms.off_policy.td import multi_step_returns
 from marless.functions.algorithms.stage import Context, StageResult
 from marless.functions.algorithms.trainable import moments
 from marless.functions.algorithms.value import decomposition_stages
 from marless.functions.algorithms.value.decomposition_stages import Mixing, SideUtilities, mixed_agents
-from marless.functions.algorithms.value.hypernetworks import Hypernetworks
+from marless.functions.algorithms.value.hypernetworks import HypernetworkMixer
 from marless.functions.algorithms.value.specs import MixedConfig
 from marless.functions.environments.base import EnvSpec
 from marless.functions.keys import group_name
@@ -43,13 +43,6 @@ class MixingNetwork(Protocol):
 
     def backward(self, flat: Array, trace: Any, grad_output: Array, /) -> tuple[Array, Array]:
         """The parameters' gradient and d loss / d utilities ``[B, n]``, given d loss / d joint values ``[B]``."""
-
-
-class HypernetworkMixer(MixingNetwork, Protocol):
-    """One whose parameters are those of hypernetworks."""
-
-    @property
-    def hypernetworks(self) -> Hypernetworks: ...
 
 
 C = TypeVar("C", bound=MixedConfig)
@@ -143,11 +136,6 @@ class MixedValue(Generic[C]):
         return np.asarray(joint.reshape(batch.ended.shape))
 
 
-def rows_of(steps: Array) -> Array:
-    """``[T, E, width]`` as ``[T * E, width]``."""
-    return steps.reshape(-1, steps.shape[-1])
-
-
 def columns(by_agent: Array) -> Array:
     """``[n, T, E]`` as ``[T * E, n]``."""
     return by_agent.reshape(len(by_agent), -1).T
@@ -156,6 +144,7 @@ def columns(by_agent: Array) -> Array:
 def _train_step(
     context: Context[C], name: str, mixer: MixingNetwork, flat: Array, gradient: Array
 ) -> tuple[dict[str, Array], float]:
+    """The mixing network, its moments and its target after a step, and the gradient's norm."""
     config, prefix = context.config, f"mixer_optimiser/{name}"
     first, second, steps = (context.tensors[f"{prefix}/{moment}"] for moment in Moments._fields)
     settings = OptimiserSettings(config.lr, config.adam_eps, config.max_grad_norm)

@@ -7,7 +7,7 @@ action is part of the best joint action.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from marless.functions.algorithms.engine import Engine
 from marless.functions.algorithms.engines.numpy_engine import NUMPY
-from marless.functions.algorithms.value.hypernetworks import Hypernetworks, HypernetworkTrace
+from marless.functions.algorithms.value.hypernetworks import HypernetworkMixer, Hypernetworks, HypernetworkTrace
 from marless.functions.algorithms.value.specs import QmixSizes
 from marless.functions.nn.layers import Array
 
@@ -38,19 +38,8 @@ class MixerTrace:
 
 
 @dataclass(frozen=True)
-class Mixer(QmixSizes):
+class Mixer(QmixSizes, HypernetworkMixer):
     """A mixing network, and the engine that computes it."""
-
-    engine: Engine = field(default=NUMPY, repr=False)
-
-    @property
-    def hypernetworks(self) -> Hypernetworks:
-        """The networks that compute the weights from the state."""
-        return Hypernetworks(self.shapes, self.engine)
-
-    def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
-        """See `Hypernetworks.to_tensors`."""
-        return self.hypernetworks.to_tensors(flat, prefix)
 
     def forward(
         self, flat: Array, state: Array, utilities: Array, alive: NDArray[np.bool_] | None = None
@@ -93,4 +82,4 @@ def mixer_of(tensors: Mapping[str, NDArray[Any]], prefix: str, engine: Engine = 
     first, last_bias = networks.shapes["first_weight"].sizes, networks.shapes["last_bias"].sizes
     state, embed = last_bias[0], last_bias[1]
     hyper = first[1] if len(first) > 2 else 0
-    return Mixer(first[-1] // embed, state, embed, hyper, engine), flat
+    return Mixer(first[-1] // embed, state, embed, hyper, engine=engine), flat

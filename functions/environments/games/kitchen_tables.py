@@ -78,6 +78,7 @@ def steps_to_tiles(terrain: Table, columns: int) -> Table:
 
 
 def _neighbours_of(cells: Table, columns: int) -> Table:
+    """The cells north, south, east and west of others ``[cells, 4]``."""
     return np.add.outer(cells, [-columns, columns, 1, -1])
 
 
@@ -123,5 +124,6 @@ class _Ways:
         return np.where(steps < _FAR, np.pad(cells[order], missing), -1).astype(np.int16), steps
 
     def _write_way(self, cells: Table, place: int) -> None:
+        """Writes the way to these cells ``[poses]`` into features, (0, 0) for -1."""
         ways = self._spots[cells] - np.repeat(self._spots, 4, axis=0)
         self._blank[:, place : place + 2] = np.where(cells[:, None] < 0, 0, ways)

@@ -192,11 +192,13 @@ class PettingZooEnvironment:
         return columns
 
     def _blank_observation(self) -> Observation:
+        """Zeros, and every action legal; alive are the agents that were after the last step."""
         state = np.zeros((self.num_envs, self.spec.state_size), np.float32) if self.spec.state_size else None
         masks = tuple([mask.copy() for mask in self._all_legal]) if self.spec.masked else None
         return Observation(tuple([np.zeros(shape, np.float32) for shape in self._shapes]), self._alive, masks, state)
 
     def _with_alive(self, observation: Observation) -> Observation:
+        """The arrays of `observation`, with the agents that are alive now; nothing is copied."""
         self._alive = _unwritable(np.array([copy.alive for copy in self._copies]))
         return Observation(observation.values, self._alive, observation.masks, observation.state)
 

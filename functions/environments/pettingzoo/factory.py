@@ -171,6 +171,7 @@ def _is_gymnasium(kind: type) -> bool:
 
 
 def _names_agents(kind: type) -> bool:
+    """Whether a class declares `possible_agents` or sets it in one of its methods."""
     codes = (value.__code__ for value in vars(kind).values() if isinstance(value, FunctionType))
     return _AGENTS in inspect.get_annotations(kind) or any(_AGENTS in code.co_names for code in codes)
 
@@ -238,6 +239,7 @@ def build(task: EnvTask, factory: Factory) -> Any:
 
 
 def _require_arguments(task: EnvTask, factory: Factory, options: dict[str, Any]) -> None:
+    """Raises `ValueError` for arguments without default that no option gives, before the factory is called."""
     try:
         # A decorator may give what the function inside it needs.
         parameters = inspect.signature(factory, follow_wrapped=False).parameters.values()

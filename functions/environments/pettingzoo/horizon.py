@@ -82,6 +82,7 @@ def own_horizon(environment: Any) -> Any:
 
 
 def _statements(task: EnvTask, game: Any, factory: Callable[..., Any] | None) -> Iterator[tuple[int, str]]:
+    """The limits that are whole numbers from 1 and where they stand, surest first."""
     places: list[tuple[str, Callable[[str], Any]]] = [("task.options.{}={}", task.options.get)]
     inner = attribute(game, "unwrapped") or game
     for holder in (game, inner):

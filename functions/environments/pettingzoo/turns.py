@@ -98,6 +98,7 @@ class TurnEnvironment:
         self.game.close()
 
     def _remove_dead_agents(self) -> None:
+        """Gives dead agents their last step, `step(None)`, as PettingZoo's convention has it."""
         game = self._inner
         while game.terminations.get(game.agent_selection) or game.truncations.get(game.agent_selection):
             agent_count = len(game.agents)

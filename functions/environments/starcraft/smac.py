@@ -108,6 +108,7 @@ class SmacEnvironment:
 
 
 def _observation(frames: list[Frame], alive: BoolArray) -> Observation:
+    """The observation of `frames`; dead agents see zeros and have the no-op only."""
     values = np.stack([frame.values for frame in frames]) * alive[:, :, None]
     masks = np.stack([frame.masks for frame in frames])
     masks[~alive] = False

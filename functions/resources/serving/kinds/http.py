@@ -110,6 +110,7 @@ class HttpService:
             self._connection = None
 
     def _post(self, call: ResourceCall, deadline: float) -> bytes:
+        """Ask once. Raises `NoAnswer`, `_Late` and `_Passing`."""
         try:
             connection = self._connected(deadline)
             connection.request("POST", self._path, call.question, self._all_headers(call.key))
