@@ -132,6 +132,7 @@ class CloudRuns:
 
 
 def _stored(ports: "RunPorts") -> Stored:
+    """Raises one of `_UNREADABLE`."""
     manifest, (lease_, _) = run_manifest.read(ports.ledger), lease.read(ports.ledger)
     if manifest is None:
         raise StorageFault("it has no plan: somebody began to remove it or to restore it; type that command again")

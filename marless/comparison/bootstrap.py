@@ -72,6 +72,7 @@ def ranks(first: FloatArray, second: FloatArray) -> tuple[Ranks, Ranks]:
 
 
 def _counts(positions: Ranks, size: int) -> Ranks:
+    """How often each rank occurs, ``[..., ranks, tasks]``, among those of ``[..., seeds, tasks]``."""
     rows = np.moveaxis(positions, -2, -1).reshape(-1, positions.shape[-2])
     places = rows + size * np.arange(len(rows))[:, np.newaxis]
     counts = np.bincount(places.ravel(), minlength=size * len(rows))
@@ -128,6 +129,7 @@ def intervals(
 def _rows(
     rng: np.random.Generator, shapes: Sequence[tuple[int, ...]], repetitions: int, together: bool
 ) -> list[NDArray[np.int64]]:
+    """For each arm the seeds ``[repetitions, seeds, tasks]`` of its resamples."""
     rows: list[NDArray[np.int64]] = []
     for shape in shapes:
         rows.append(rows[0] if rows and together else rng.integers(shape[0], size=(repetitions, *shape)))

@@ -46,6 +46,7 @@ def with_scores(nodes: Nodes, value: str, features: str, layer: EntityAttention)
 
 
 def _tokens(nodes: Nodes, value: str, layer: EntityAttention) -> tuple[str, str]:
+    """Return the tokens ``[rows, N, w]``, and 1 for each present token ``[rows, N]``."""
     parts = zip((EntityBlock("own", (layer.entities.own,)), *layer.entities.blocks), layer.embeddings, strict=True)
     tokens, present = [], []
     for block, (weight, bias) in parts:

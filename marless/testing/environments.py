@@ -23,6 +23,7 @@ from marless.functions.environments.base import (
 )
 from marless.functions.environments.resumable import Resumable, Saved
 from marless.functions.environments.spec_check import fault_of
+from marless.testing.algorithms.tools import require
 
 Make = Callable[[int], VectorEnvironment]
 Array = NDArray[np.generic]
@@ -81,7 +82,7 @@ def _check_resuming(make: Make) -> None:
     if isinstance(one, Resumable) and isinstance(other, Resumable):
         _play(one, 1 + one.spec.horizon // 2, _SEED)
         snapshot = {name: np.array(array, ndmin=1) for name, array in one.save().items()}  # as objects hold them
-        _require(_go_on(one, snapshot) == _go_on(other, snapshot), _NOT_RESUMED)
+        require(_go_on(one, snapshot) == _go_on(other, snapshot), _NOT_RESUMED)
     one.close()
     other.close()
 
@@ -103,10 +104,10 @@ def _check_num_envs(make: Make, num_envs: int, episodes: int, random_starts: boo
     steps = episodes * environment.spec.horizon
     outputs = _play(environment, steps, _SEED)
     _play(environment, 1 + environment.spec.horizon // 2, _SEED + 1)  # most likely leaves an episode unfinished
-    _require(_play(environment, steps, _SEED) == outputs or not repeatable, _NOT_FORGOTTEN)
-    _require(_play(other, steps, _SEED) == outputs or not repeatable, _NOT_REPRODUCIBLE)
+    require(_play(environment, steps, _SEED) == outputs or not repeatable, _NOT_FORGOTTEN)
+    require(_play(other, steps, _SEED) == outputs or not repeatable, _NOT_REPRODUCIBLE)
     if random_starts:
-        _require(_play(other, 1, _SEED + 1)[0] != outputs[0], _SAME_STARTS)
+        require(_play(other, 1, _SEED + 1)[0] != outputs[0], _SAME_STARTS)
     for instance in (environment, other):
         instance.close()
         instance.close()
@@ -115,7 +116,7 @@ def _check_num_envs(make: Make, num_envs: int, episodes: int, random_starts: boo
 def _check_independence(make: Make) -> None:
     for seed in range(_PAIRS):
         plain, other = (_play_others(make(_NUM_ENVS), seed, first) for first in (_SEED, _SEED + 1))
-        _require(all(one == two for one, two in zip(plain, other, strict=False)), _COUPLED)
+        require(all(one == two for one, two in zip(plain, other, strict=False)), _COUPLED)
 
 
 def _play_others(environment: VectorEnvironment, seed: int, first: int) -> list[bytes]:
@@ -140,15 +141,10 @@ def _play_others(environment: VectorEnvironment, seed: int, first: int) -> list[
     return outputs
 
 
-def _require(holds: bool, message: str) -> None:
-    if not holds:
-        raise AssertionError(message)
-
-
 def _check_spec(environment: VectorEnvironment, num_envs: int) -> None:
-    _require(environment.num_envs == num_envs, _WRONG_NUM_ENVS)
+    require(environment.num_envs == num_envs, _WRONG_NUM_ENVS)
     fault = fault_of(environment.spec)
-    _require(not fault, fault)
+    require(not fault, fault)
 
 
 @dataclass
@@ -165,7 +161,7 @@ def _play(environment: VectorEnvironment, steps: int, seed: int) -> list[bytes]:
         arrays = _step_arrays(output) if isinstance(output, Step) else [(array, ...) for array in _arrays(output)]
         bodies.extend((array, array.tobytes()) for array, _ in arrays)
         outputs.append(b"".join(array[rows].tobytes() for array, rows in arrays))
-    _require(all(array.tobytes() == body for array, body in bodies), _OVERWRITTEN)
+    require(all(array.tobytes() == body for array, body in bodies), _OVERWRITTEN)
     return outputs
 
 
@@ -178,14 +174,14 @@ def checked_steps(environment: VectorEnvironment, seed: int) -> Iterator[Observa
     choices = _actions_rng(seed)
     observation = environment.reset(np.random.default_rng(seed))
     _check_observation(observation, spec, np.ones(num_envs, dtype=np.bool_))
-    _require(bool(observation.alive.all()), _NOT_ALL_START)
+    require(bool(observation.alive.all()), _NOT_ALL_START)
     witness = _Witness(spec, observation.alive.copy(), np.zeros(num_envs, dtype=np.int64))
     yield observation
     while True:
         actions = _choose(observation, spec, choices)
         before = [numbers.tobytes() for numbers in actions]
         step = environment.step(actions)
-        _require([numbers.tobytes() for numbers in actions] == before, _ACTIONS_CHANGED)
+        require([numbers.tobytes() for numbers in actions] == before, _ACTIONS_CHANGED)
         _check_step(step, witness)
         yield step
         observation = step.observation
@@ -222,28 +218,28 @@ def _parts(array: NDArray[Any], kind: AgentClass) -> list[NDArray[Any]]:
 
 def _check_observation(observation: Observation, spec: EnvSpec, rows: BoolArray) -> None:
     _check_array("alive", observation.alive, (len(spec.agents),), np.bool_, rows)
-    _require(len(observation.values) == len(spec.classes), _WRONG_PARTS)
+    require(len(observation.values) == len(spec.classes), _WRONG_PARTS)
     for kind, values in zip(spec.classes, observation.values, strict=True):
         shape = (len(kind.agents), kind.observation_size)
         _check_array(f"the observation of class '{kind.name}'", values, shape, np.float32, rows)
-        _require(not values[rows][~observation.alive[rows][:, kind.agents]].any(), _DEAD_SEE)
-    _require((observation.masks is not None) == spec.masked, _WRONG_MASKS)
+        require(not values[rows][~observation.alive[rows][:, kind.agents]].any(), _DEAD_SEE)
+    require((observation.masks is not None) == spec.masked, _WRONG_MASKS)
     if observation.masks is not None:
         _check_masks(observation, observation.masks, spec, rows)
-    _require((observation.state is not None) == (spec.state_size > 0), _WRONG_STATE)
+    require((observation.state is not None) == (spec.state_size > 0), _WRONG_STATE)
     if observation.state is not None:
         _check_array("the state", observation.state, (spec.state_size,), np.float32, rows)
 
 
 def _check_masks(observation: Observation, masks: tuple[BoolArray, ...], spec: EnvSpec, rows: BoolArray) -> None:
-    _require(len(masks) == len(spec.classes), _WRONG_PARTS)
+    require(len(masks) == len(spec.classes), _WRONG_PARTS)
     for kind, mask in zip(spec.classes, masks, strict=True):
         _check_array(f"the mask of class '{kind.name}'", mask, (len(kind.agents), kind.actions), np.bool_, rows)
         legal = [part.any(axis=-1).all() for part in _parts(mask[rows], kind)]
-        _require(all(legal), _NO_LEGAL_ACTION)
-        _require(not kind.continuous or bool(mask[rows].all()), _MASKED_NUMBERS)
+        require(all(legal), _NO_LEGAL_ACTION)
+        require(not kind.continuous or bool(mask[rows].all()), _MASKED_NUMBERS)
     if spec.turns:
-        _require(bool((_choosing(observation, spec).sum(axis=1) < 2)[rows].all()), _TWO_TURNS)
+        require(bool((_choosing(observation, spec).sum(axis=1) < 2)[rows].all()), _TWO_TURNS)
 
 
 def _choosing(observation: Observation, spec: EnvSpec) -> BoolArray:
@@ -258,7 +254,7 @@ def _check_array(what: str, array: object, width: tuple[int, ...], dtype: type[n
     got = f"an array {array.shape} of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
     if not isinstance(array, np.ndarray) or got != expected_form:
         raise AssertionError(_WRONG_ARRAY.format(what=what, got=got, expected=expected_form))
-    _require(bool(np.isfinite(array[rows]).all()), _NOT_FINITE.format(what=what))
+    require(bool(np.isfinite(array[rows]).all()), _NOT_FINITE.format(what=what))
 
 
 def _check_step(step: Step, witness: _Witness) -> None:
@@ -269,24 +265,24 @@ def _check_step(step: Step, witness: _Witness) -> None:
     _check_array("truncated", step.truncated, (), np.bool_, everywhere)
     _check_array("ended", step.ended, (), np.bool_, everywhere)
     _check_observation(step.observation, witness.spec, everywhere)
-    _require(not step.rewards[~before].any(), _DEAD_EARN)
-    _require(not step.terminated[~before].any(), _DEAD_DIE)
+    require(not step.rewards[~before].any(), _DEAD_EARN)
+    require(not step.terminated[~before].any(), _DEAD_DIE)
     after = before & ~step.terminated
-    _require(np.array_equal(step.ended, step.truncated | ~after.any(axis=1)), _ENDED)
-    _require(np.array_equal(step.observation.alive[~step.ended], after[~step.ended]), _ALIVE)
-    _require(bool(step.observation.alive[step.ended].all()), _NOT_ALL_START)
+    require(np.array_equal(step.ended, step.truncated | ~after.any(axis=1)), _ENDED)
+    require(np.array_equal(step.observation.alive[~step.ended], after[~step.ended]), _ALIVE)
+    require(bool(step.observation.alive[step.ended].all()), _NOT_ALL_START)
     _check_end(step, after, witness.spec)
     witness.lengths += 1
-    _require(bool((step.ended | (witness.lengths < witness.spec.horizon)).all()), _TOO_LONG)
+    require(bool((step.ended | (witness.lengths < witness.spec.horizon)).all()), _TOO_LONG)
     witness.lengths[step.ended] = 0
     witness.alive = step.observation.alive.copy()
 
 
 def _check_end(step: Step, after: BoolArray, spec: EnvSpec) -> None:
-    _require((step.final is not None) == bool(step.ended.any()), _FINAL)
+    require((step.final is not None) == bool(step.ended.any()), _FINAL)
     if step.final is not None:
         _check_observation(step.final, spec, step.ended)
-        _require(np.array_equal(step.final.alive[step.ended], after[step.ended]), _ALIVE)
+        require(np.array_equal(step.final.alive[step.ended], after[step.ended]), _ALIVE)
     for name, values in step.env_metrics.items():
         _check_array(f"env metric '{name}'", values, (), np.float64, step.ended)
 

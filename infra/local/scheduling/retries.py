@@ -60,6 +60,7 @@ class Retries:
         return [worker.task for worker in self._workers if worker.task is not None]
 
     def _has_neighbours(self, lane: Lane) -> bool:
+        """Whether the lane's worker may have been killed by a process of another lane."""
         lanes = (worker.task.lane.name if worker.task else (worker.serves or ("",))[0] for worker in self._workers)
         return any(name not in ("", lane.name) for name in lanes)
 
