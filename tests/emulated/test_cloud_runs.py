@@ -7,7 +7,6 @@ from emulated_runs import detach, same, summary
 
 from marless.backends import registry
 from marless.cloud.cloud_runs import CloudRuns
-from marless.coordinator.errors import UserError
 from marless.infra.aws.dynamodb import DynamoLedger
 from marless.infra.aws.s3 import S3Storage
 
@@ -60,6 +59,9 @@ def test_a_run_that_was_restored_goes_on_as_if_it_had_stayed(place, marless, fin
     assert marless("cloud", "archive", "held", *HERE, "--out", str(path)).out == [str(path)]
     assert marless("cloud", "remove", "held", *HERE, "--yes").out[0].startswith("removed held, ")
     assert held(place, "held") == []
+    assert "has no run held" in marless("cloud", "remove", "held", *HERE, "--yes").err[-1]
+    assert marless("runs", "archive", "held", "--out", str(tmp_path / "folder.tar.gz")).code == 0
+    assert "`runs restore` reads it" in marless("cloud", "restore", str(tmp_path / "folder.tar.gz"), *HERE).err[-1]
     assert marless("cloud", "restore", str(path), *HERE).code == 0
     assert before - {*held(place, "held")} == {"run/default/held/lease"}
     assert marless("resume", "held", "stop.rounds=4").code == 0
@@ -91,12 +93,3 @@ def test_a_driven_run_is_refused(place, marless, runs, finished, change):
     said = marless("cloud", change, f"driven-{change}", *HERE, *(["--yes"] if change == "remove" else []))
     assert said.code == 2 and "this run is driven in the cloud" in said.err[-1]
     finished(f"driven-{change}", sweeping=True)
-
-
-def test_an_archive_of_a_folder_is_no_run_of_the_cloud(place, marless, runs, tmp_path):
-    path = tmp_path / "folder.tar.gz"
-    assert marless.train("folder").code == 0 and marless("runs", "archive", "folder", "--out", str(path)).code == 0
-    with pytest.raises(UserError, match="`runs restore` reads it"):
-        runs.restore(path)
-    with pytest.raises(UserError, match="tenant default has no run folder"):
-        runs.remove("folder")

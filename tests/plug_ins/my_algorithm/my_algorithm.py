@@ -86,6 +86,7 @@ def policy(context, group):
 
 
 def _kind(spec, team, group):
+    """The spaces of a group's agents."""
     return spec.classes[spec.class_of[members(team, group)[0]]]
 
 

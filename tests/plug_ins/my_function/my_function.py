@@ -11,6 +11,7 @@ class SoloConfig(PpoConfig, frozen=True, kw_only=True, tag_field="name", tag="so
 
 
 def faults(config):
+    """The faults of a configuration."""
     if config.actors.num_envs > 99:
         yield "actors.num_envs: a soloist plays at most 99 environments"
 

@@ -18,4 +18,5 @@ WORKS = {
 
 
 def handle(body, blobs):
+    """Answers an encoded request."""
     return serve(body, blobs, WORKS)

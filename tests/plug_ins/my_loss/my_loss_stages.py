@@ -26,6 +26,7 @@ PPO = Ppo(VIEW)
 
 
 def initialise(spec, team, config, seed, group):
+    """PPO's networks, for agents that make one choice."""
     kind = spec.classes[spec.class_of[team.groups.index(group)]]
     if kind.continuous or kind.branches:
         raise BadRequest("spo is for agents that make one choice")

@@ -93,6 +93,7 @@ class Mine:
         return self._observe()
 
     def _begin(self, rows):
+        """Starts a new episode in the environments `rows` ``[E]``."""
         # Drawn for all environments, so that the draws of one do not depend on the others.
         self._treasure = np.where(rows, self._rng.integers(CELLS, size=self.num_envs), self._treasure)
         self._alive, self._dug = self._alive | rows[:, None], self._dug & ~rows[:, None, None]

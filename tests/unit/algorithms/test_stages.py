@@ -21,6 +21,7 @@ from marless.functions.data import batch
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
 from marless.functions.errors import NotFinite
+from marless.functions.keys import REWARD_SUMS
 from marless.functions.learner import stages
 from marless.functions.messages.team import Team
 from marless.functions.policies import Policy
@@ -162,7 +163,8 @@ def all_summaries(context, algorithm, names, groups=None):
 def test_reporting_of_the_policies_changes_no_byte_of_what_is_trained(name, task, team):
     context, algorithm, _ = scene(name, task, team)
     silent, report = (all_summaries(context, algorithm, names) for names in ((), algorithm.summaries))
-    assert codec.tensors_sha256(report.tensors) == codec.tensors_sha256(silent.tensors)
+    trained = {name: array for name, array in report.tensors.items() if REWARD_SUMS not in name}
+    assert codec.tensors_sha256(trained) == codec.tensors_sha256(silent.tensors)
     assert silent.tables == {}
     assert silent.metrics.items() <= report.metrics.items()
 
