@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from marless.backends.base import RemoteBackend
 from marless.cloud.deployments import require_deployment
@@ -16,7 +15,7 @@ from marless.coordinator.drive.ports import Storage
 from marless.coordinator.errors import UserError, one_line
 from marless.functions.encoding import Undecodable
 from marless.functions.errors import KeyTaken, StorageFault
-from marless.infra.aws.detached_ports import Deployed
+from marless.infra.aws.detached_ports import Deployed, RunPorts
 from marless.infra.aws.function_settings import Settings
 from marless.infra.aws.s3 import tenant_runs
 from marless.infra.local import own_process
@@ -27,9 +26,6 @@ from marless.runs.run_store import RunStore, require_name
 from marless.runs.stored_run import Stored
 from marless.runs.upkeep.archives import pack, unpack
 from marless.runs.upkeep.listing import RunRow, row_of
-
-if TYPE_CHECKING:
-    from marless.infra.aws.detached_ports import RunPorts
 
 # Objects that are copied at once.
 _THREADS = 16
@@ -107,12 +103,12 @@ class CloudRuns:
                 ports.ledger.commit(item, body, 0)
         return run
 
-    def _ports(self, run: str) -> "RunPorts":
+    def _ports(self, run: str) -> RunPorts:
         require_name(run, "the run")
         return self._deployed.outside(run)
 
     @contextmanager
-    def _without_driver(self, run: str) -> "Iterator[RunPorts]":
+    def _without_driver(self, run: str) -> Iterator[RunPorts]:
         """Within the block nothing else drives the run. The lease of a run that the block removed goes, too."""
         ports = self._ports(run)
         if not ports.ledger.names() and not ports.storage.list(""):
@@ -131,7 +127,7 @@ class CloudRuns:
                 lease.release(ledger, process)
 
 
-def _stored(ports: "RunPorts") -> Stored:
+def _stored(ports: RunPorts) -> Stored:
     """Raises one of `_UNREADABLE`."""
     manifest, (lease_, _) = run_manifest.read(ports.ledger), lease.read(ports.ledger)
     if manifest is None:
@@ -144,7 +140,7 @@ def _stored(ports: "RunPorts") -> Stored:
     return Stored(plan, identity, state, checkpoint, ports.storage, driven, ports.ledger, lease_.problem)
 
 
-def _clear(ports: "RunPorts") -> None:
+def _clear(ports: RunPorts) -> None:
     for item in ports.ledger.names():
         if item != lease.LEASE:
             ports.ledger.remove(item)

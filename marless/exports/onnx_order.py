@@ -42,6 +42,7 @@ def _of(nodes: Nodes, columns: Array) -> str:
 
 
 def _distances(nodes: Nodes, position: str, others: Block) -> str:
+    """Return the distances ``[rows, entities, others]``, infinite for absent others."""
     entities = nodes.add("Unsqueeze", position, nodes.integers(2))
     differences = nodes.add("Sub", entities, nodes.add("Unsqueeze", _of(nodes, others.position), nodes.integers(1)))
     distances = _length(nodes, differences, others.position.shape[1])
@@ -49,6 +50,7 @@ def _distances(nodes: Nodes, position: str, others: Block) -> str:
 
 
 def _infinite_if_absent(nodes: Nodes, keys: str, block: Block, axis: int | None) -> str:
+    """Return the keys, infinite for absent entities. `axis` is the one that absences lack."""
     equal = nodes.add("Equal", _of(nodes, block.columns), nodes.constant(block.absent))
     # All features are equal if the smallest of the numbers 0 and 1 is 1.
     numbers = nodes.add("Cast", equal, to=1)
@@ -59,6 +61,7 @@ def _infinite_if_absent(nodes: Nodes, keys: str, block: Block, axis: int | None)
 
 
 def _length(nodes: Nodes, differences: str, coordinates: int) -> str:
+    """Return the lengths of differences ``[..., coordinates]``, summed coordinate by coordinate."""
     squares = nodes.add("Mul", differences, differences)
     parts = nodes.split("Split", squares, parts=coordinates, axis=-1, num_outputs=coordinates)
     total = parts[0]

@@ -303,6 +303,7 @@ def _interpreter(
 
 
 def _is_readable(channel: socket.socket, timeout_s: float) -> bool:
+    """Whether something arrives in time; unlike select(2), poll(2) takes any number of a descriptor."""
     poll = select.poll()
     poll.register(channel, select.POLLIN)
     return bool(poll.poll(timeout_s * 1000))
