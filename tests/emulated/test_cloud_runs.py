@@ -53,15 +53,14 @@ def killed(change, number):
 def test_a_run_that_was_restored_goes_on_as_if_it_had_stayed(place, marless, finished, expected, tmp_path):
     detach(marless, "held", "stop.rounds=2")
     finished("held")
-    before, path = {*held(place, "held")}, tmp_path / "held.tar.gz"
-    (row,) = [line for line in marless("cloud", "runs", *HERE).out if line.startswith("held ")]
-    assert "finished" in row
+    before, path, folder = {*held(place, "held")}, tmp_path / "held.tar.gz", str(tmp_path / "folder.tar.gz")
+    assert [line.split()[1] for line in marless("cloud", "runs", *HERE).out if line[:5] == "held "] == ["finished"]
     assert marless("cloud", "archive", "held", *HERE, "--out", str(path)).out == [str(path)]
     assert marless("cloud", "remove", "held", *HERE, "--yes").out[0].startswith("removed held, ")
     assert held(place, "held") == []
     assert "has no run held" in marless("cloud", "remove", "held", *HERE, "--yes").err[-1]
-    assert marless("runs", "archive", "held", "--out", str(tmp_path / "folder.tar.gz")).code == 0
-    assert "`runs restore` reads it" in marless("cloud", "restore", str(tmp_path / "folder.tar.gz"), *HERE).err[-1]
+    assert marless("runs", "archive", "held", "--out", folder).code == 0
+    assert "`runs restore` reads it" in marless("cloud", "restore", folder, *HERE).err[-1]
     assert marless("cloud", "restore", str(path), *HERE).code == 0
     assert before - {*held(place, "held")} == {"run/default/held/lease"}
     assert marless("resume", "held", "stop.rounds=4").code == 0
@@ -71,9 +70,8 @@ def test_a_run_that_was_restored_goes_on_as_if_it_had_stayed(place, marless, fin
 def test_a_command_that_was_killed_is_finished_by_the_same_command(place, marless, runs, tmp_path):
     path = tmp_path / "killed.tar.gz"
     assert marless.train("killed", *HERE, "stop.rounds=1").code == 0
-    before = {*held(place, "killed")} - {"run/default/killed/lease"}
+    before, kills = {*held(place, "killed")} - {"run/default/killed/lease"}, 0
     runs.archive("killed", path)
-    kills = 0
     while killed(lambda again: again.remove("killed"), kills + 1):
         kills += 1
         CloudRuns(registry.remote("emulated"), "default", None).remove("killed")
