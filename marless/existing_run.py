@@ -21,7 +21,7 @@ from marless.runs.train_and_resume import is_limit
 Exist = Literal["error", "resume", "replace"]
 
 _ASIDE = ".replaced"
-# Earlier programs stored the sizes of evaluations that followed from the limits; a run keeps such sizes.
+# Earlier programs derived the sizes of evaluations from the limits and stored them. A run keeps these sizes.
 _SIZED_BY_LIMITS = ("evaluation.final_episodes", "evaluation.episodes")
 
 

@@ -399,10 +399,10 @@ class RunConfig(Section, frozen=True, kw_only=True):
         return min([limit for limit in limits if limit is not None] or [1]) - self.pipeline.lag
 
     def evaluation_sizes(self, horizon: int) -> EvaluationSizes:
-        """Return how many episodes of `horizon` steps evaluations play: what the user set, or a share of the training.
+        """Return how many episodes of `horizon` steps evaluations play: the setting, or a share of the training.
 
         The size of an evaluation follows from the steps between two, so runs with other limits have the same curve. A
-        run whose limits say no number of steps counts as a run of `DEFAULT_ROUNDS` rounds.
+        run without a limit in steps or rounds counts as a run of `DEFAULT_ROUNDS` rounds.
         """
         stop, evaluation, actors = self.stop, self.evaluation, self.actors
         round_steps = actors.rollouts * actors.num_envs * (actors.rollout_length or horizon)

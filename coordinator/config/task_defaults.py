@@ -71,7 +71,7 @@ _KITCHENS: Settings = {
 # Nobody measured these tasks. An effective horizon of 33 steps, 1 / (1 - gamma), reaches rewards that come after some
 # dozen steps, and cost nothing on `mpe/simple_spread`, where 10 steps are enough.
 _UNMEASURED: Settings = {**_STEPPED, "algorithm.gamma": 0.97}
-# The sizes of all published curves of these tasks, whose episodes of 25 steps take a fraction of a millisecond.
+# The sizes of all published curves of these tasks. An episode of 25 steps takes a fraction of a millisecond.
 _PARTICLES: Settings = {"evaluation.episodes": 320, "evaluation.final_episodes": 3200}
 
 # By prefix of the task name, the first that matches; the empty prefix matches all others.
@@ -80,7 +80,7 @@ FAMILIES: Mapping[str, Settings] = {
     "matrix/": {},
     "mpe/": _PARTICLES,
     "toy/": {},
-    # Agents with equal spaces have different parts to play, by which the rule `roles` is measured.
+    # Agents with equal spaces have hidden roles. The rule `roles` is measured by them.
     "roles/": _STEPPED,
     # Rewards are rare.
     "rware/": {"sharing.rule": "all", "algorithm.gamma": 0.99},

@@ -89,7 +89,7 @@ class Hypernetworks(NamedTuple):
 
 @dataclass(frozen=True)
 class HypernetworkMixer(MixerSizes):
-    """A mixing network whose parameters are those of hypernetworks."""
+    """A mixing network. Hypernetworks compute its parameters."""
 
     engine: Engine = field(default=NUMPY, repr=False, kw_only=True)
 

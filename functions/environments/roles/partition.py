@@ -18,7 +18,7 @@ class RoleOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     roles: Annotated[int, msgspec.Meta(ge=1, le=MOST_AGENTS)] = 3
     # Interleaved: agent i has role i modulo `roles`; contiguous: neighbours have one role.
     order: Literal["interleaved", "contiguous"] = "interleaved"
-    # Own: each agent its own reward; team: all agents the mean reward; end: its sum at the end of an episode.
+    # own: the agent's reward. team: the mean reward, for all agents. end: the sum of means at the end of an episode.
     pay: Literal["own", "team", "end"] = "own"
 
 
@@ -50,14 +50,14 @@ def assign(task: EnvTask, options: RoleOptions, default: int) -> tuple[int, ...]
 
 
 class WithRoles(VectorEnvironment, Protocol):
-    """Environments whose agents have hidden roles."""
+    """Environments with agents that have hidden roles."""
 
     roles: tuple[int, ...]
 
 
 class PaidTogether:
-    """E environments whose agents all get the mean of their rewards: at once, or with `at_end` its sum at the end of an
-    episode."""
+    """E environments with one reward for all agents: the mean of their rewards in each step. With `at_end` its sum at
+    the end of an episode."""
 
     def __init__(self, environment: WithRoles, at_end: bool) -> None:
         self.environment, self.spec, self.num_envs = environment, environment.spec, environment.num_envs

@@ -79,7 +79,7 @@ def rows(folders: Iterable[RunFolder]) -> list[RunRow]:
 
 
 def row_of(stored_run: Stored, **fields: Any) -> RunRow:
-    """The row of a run that can be read; `fields` say where it is, and how many bytes it has."""
+    """The row of a readable run. `fields` say where it is, and how many bytes it has."""
     state = stored_run.state
     return RunRow(
         **fields,

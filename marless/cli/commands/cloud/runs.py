@@ -20,7 +20,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Prints a row for every run. The size is that of the run's objects."""
+    """Prints a row for every run. The size counts the run's objects."""
     from marless.cloud.cloud_runs import CloudRuns
 
     show(CloudRuns(registry.remote(options.backend), options.tenant, options.region).rows(), options)

@@ -16,7 +16,7 @@ from marless_server.store.database import Database, fetch
 Status = Literal["queued", "running", "stopped", "finished", "failed"]
 STATUSES: tuple[Status, ...] = ("queued", "running", "stopped", "finished", "failed")
 Wish = Literal["", "stop", "restart"]
-"""What the owner wants of a run that trains: nothing, to stop it, or to go on with other limits."""
+"""The owner's wish for a run that trains: none, to stop it, or to continue with other limits."""
 
 MOST_QUEUED = 1000
 """Runs of one owner that wait at once."""
