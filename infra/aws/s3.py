@@ -166,7 +166,7 @@ class S3Storage:
         return sorted(self.sizes(prefix))
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """The bytes of each object whose key starts with `prefix`, by key."""
+        """The bytes of the objects below `prefix`, by key."""
         start = self._prefix + check_prefix(prefix)
         with storage_errors("list", self._at(start)):
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=start)

@@ -1,4 +1,4 @@
-"""What a deployment holds of runs is listed, archived, restored and removed to the last object, whatever is killed."""
+"""Runs of a deployment are listed, archived, restored and removed to the last object, in spite of kills."""
 
 import os
 
@@ -20,7 +20,7 @@ def runs(place, marless):
 
 
 def held(place, run):
-    """What the account holds of a run. Its completion sets expire by themselves."""
+    """The objects and items of a run. Its completion sets expire by themselves."""
     bucket, table = place.deployment.bucket, place.deployment.table
     pages = place.cloud.client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket)
     keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
@@ -72,12 +72,10 @@ def test_a_command_that_was_killed_is_finished_by_the_same_command(place, marles
     assert marless.train("killed", *HERE, "stop.rounds=1").code == 0
     before, kills = {*held(place, "killed")} - {"run/default/killed/lease"}, 0
     runs.archive("killed", path)
-    while killed(lambda again: again.remove("killed"), kills + 1):
-        kills += 1
+    while killed(lambda again: again.remove("killed"), kills := kills + 1):
         CloudRuns(registry.remote("emulated"), "default", None).remove("killed")
         assert held(place, "killed") == []
-        while killed(lambda again: again.restore(path), kills + 1) and kills < 5:
-            kills += 1
+        killed(lambda again: again.restore(path), kills)
         if not before <= {*held(place, "killed")}:
             runs.restore(path)
         assert {*held(place, "killed")} == before

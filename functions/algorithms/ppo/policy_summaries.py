@@ -222,7 +222,7 @@ def _team_rewards(before: Context[PpoConfig], group: int, reward: Array) -> Summ
 
 
 def _seen_and_done(before: Context[PpoConfig], group: int, agents: Sequence[int], at: tuple[Array, ...]) -> Array:
-    """What agents of the group's class see and do in the steps and environments `at`, ``[n, T, E, F]``."""
+    """Observations and actions of agents of the group's class in the steps and environments `at`, ``[n, T, E, F]``."""
     batch, index = before.batch, before.batch.place(agents[0])[0]
     clips_actions = weights_of(before, f"policy/{group_name(group)}").clips_actions
 
