@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import msgspec
+from msgspec import structs, to_builtins
 
 from marless.coordinator.core.state import Plan, RoundLine
 from marless.functions.text.redaction import redact_settings
@@ -21,7 +21,7 @@ class JsonView(View):
     def round(self, plan: Plan, line: RoundLine) -> None:
         """See `View`."""
         if line.evaluation is not None:
-            evaluation = msgspec.to_builtins(statistics.summary(line.evaluation.returns))
+            evaluation = to_builtins(statistics.summary(line.evaluation.returns))
             if line.evaluation.side_returns:
                 evaluation |= {"side": line.evaluation.side, "side_returns": line.evaluation.side_returns}
             if line.evaluation.env_metrics:
@@ -29,14 +29,14 @@ class JsonView(View):
             if options := plan.config.evaluation.options:
                 evaluation |= {"options": redact_settings(options)}
             _say("evaluation", round=line.evaluation.round, env_steps=line.evaluation.env_steps, **evaluation)
-        _say("round", **msgspec.to_builtins(msgspec.structs.replace(line, evaluation=None)))
+        _say("round", sharing_event=line.event, **to_builtins(structs.replace(line, evaluation=None, event="")))
 
     def remark(self, text: str) -> None:
         _say("remark", text=text)
 
     def finish(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
         event = "finished" if summary.status == "finished" else "stopped"
-        _say(event, folder=folder, summary=msgspec.to_builtins(summary))
+        _say(event, folder=folder, summary=to_builtins(summary))
 
 
 def _say(event: str, **fields: Any) -> None:

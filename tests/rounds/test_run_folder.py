@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from driver import EASY, FLIPPING
 
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import Pipeline, Stop
@@ -345,12 +346,13 @@ def test_files_that_a_kill_kept_from_being_written_are_written_by_a_resume(marle
 
 
 def test_json_is_one_object_per_line_and_ends_with_the_summary(marless):
-    said = marless.train("first", "--json")
+    said = marless.train("first", "--json", *FLIPPING, *EASY, "sharing.trial=false")
     events = [json.loads(line) for line in said.out]
     names = [event["event"] for event in events]
-    assert names == ["started", "round", "round", "evaluation", "round", "round", "finished"]
+    assert names == ["started", "round", "round", "evaluation", "round", "remark", "round", "finished"]
     assert events[-1]["summary"] == summary("first") and events[-1]["folder"] == "runs/first"
-    assert [event["round"] for event in events if event["event"] == "round"] == [1, 2, 3, 4]
+    rounds = [(event["round"], event["sharing_event"]) for event in events if event["event"] == "round"]
+    assert rounds == [(1, ""), (2, ""), (3, "shared"), (4, "")]
 
 
 def test_verify_recomputes_the_weights_and_names_what_differs(marless, first):
