@@ -23,7 +23,7 @@ class BC(Settings):
 
     Args:
         engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
-        device: device on which torch trains. Actors use the CPU
+        device: torch trains on this device. Actors use the CPU
         network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
         lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is
             more stable at the end
@@ -140,7 +140,7 @@ class HAPPO(Settings):
 
     Args:
         engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
-        device: device on which torch trains. Actors use the CPU
+        device: torch trains on this device. Actors use the CPU
         network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
         lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is
             more stable at the end
@@ -156,7 +156,7 @@ class HAPPO(Settings):
             longer
         num_minibatches: optimiser steps per pass. Higher learns faster, but each step sees less data
         value_clip: how far a value may move in a round, in normalised units. Lower is more stable, but slower
-        huber_delta: error at which the value loss turns linear, in normalised units. Lower makes outliers count
+        huber_delta: error above which the value loss is linear, in normalised units. Lower makes outliers count
             less
         value_decay: memory of the value normaliser per round. Higher averages over more rounds
         max_grad_norm: cap on each network's gradient norm. Lower is more stable, but can be slower
@@ -184,7 +184,7 @@ class IDDPG(Settings):
 
     Args:
         engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
-        device: device on which torch trains. Actors use the CPU
+        device: torch trains on this device. Actors use the CPU
         network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
         lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is
             more stable at the end
@@ -194,8 +194,8 @@ class IDDPG(Settings):
             data, but takes longer
         batch_size: segments in a minibatch. Default: 256 steps, at least 4 segments. Higher is less noisy, but
             takes longer
-        buffer_size: newest environment steps, from which minibatches are drawn. Higher keeps older data and takes
-            more memory
+        buffer_size: newest environment steps, the source of minibatches. Higher keeps older data and takes more
+            memory
         tau: step of target networks towards the trained networks in an update (Polyak). Lower is more stable, but
             slower
         target_update_interval: updates between copies to the target networks, in place of tau. Higher is more
@@ -203,7 +203,7 @@ class IDDPG(Settings):
         standardise_rewards: divide rewards by their running standard deviation. Other settings then depend less
             on the scale of rewards
         centre_rewards: subtract the running mean of rewards first. Use it only if all episodes are equally long
-        huber_delta: error at which the loss turns linear. Default: none, or 1 with time_limit=terminal. Lower
+        huber_delta: error above which the loss is linear. Default: none, or 1 with time_limit=terminal. Lower
             makes outliers count less
         max_grad_norm: cap on each network's gradient norm. Lower is more stable, but can be slower
         adam_eps: small number in Adam's denominator. Higher makes steps smaller if gradients are small
@@ -241,7 +241,7 @@ class IPPO(Settings):
 
     Args:
         engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
-        device: device on which torch trains. Actors use the CPU
+        device: torch trains on this device. Actors use the CPU
         network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
         lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is
             more stable at the end
@@ -257,7 +257,7 @@ class IPPO(Settings):
             longer
         num_minibatches: optimiser steps per pass. Higher learns faster, but each step sees less data
         value_clip: how far a value may move in a round, in normalised units. Lower is more stable, but slower
-        huber_delta: error at which the value loss turns linear, in normalised units. Lower makes outliers count
+        huber_delta: error above which the value loss is linear, in normalised units. Lower makes outliers count
             less
         value_decay: memory of the value normaliser per round. Higher averages over more rounds
         max_grad_norm: cap on each network's gradient norm. Lower is more stable, but can be slower
@@ -284,7 +284,7 @@ class IQL(Settings):
 
     Args:
         engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
-        device: device on which torch trains. Actors use the CPU
+        device: torch trains on this device. Actors use the CPU
         network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
         lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is
             more stable at the end
@@ -294,8 +294,8 @@ class IQL(Settings):
             data, but takes longer
         batch_size: segments in a minibatch. Default: 256 steps, at least 4 segments. Higher is less noisy, but
             takes longer
-        buffer_size: newest environment steps, from which minibatches are drawn. Higher keeps older data and takes
-            more memory
+        buffer_size: newest environment steps, the source of minibatches. Higher keeps older data and takes more
+            memory
         tau: step of target networks towards the trained networks in an update (Polyak). Lower is more stable, but
             slower
         target_update_interval: updates between copies to the target networks, in place of tau. Higher is more
@@ -303,7 +303,7 @@ class IQL(Settings):
         standardise_rewards: divide rewards by their running standard deviation. Other settings then depend less
             on the scale of rewards
         centre_rewards: subtract the running mean of rewards first. Use it only if all episodes are equally long
-        huber_delta: error at which the loss turns linear. Default: none, or 1 with time_limit=terminal. Lower
+        huber_delta: error above which the loss is linear. Default: none, or 1 with time_limit=terminal. Lower
             makes outliers count less
         max_grad_norm: cap on each network's gradient norm. Lower is more stable, but can be slower
         adam_eps: small number in Adam's denominator. Higher makes steps smaller if gradients are small
@@ -341,7 +341,7 @@ class ISAC(Settings):
 
     Args:
         engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
-        device: device on which torch trains. Actors use the CPU
+        device: torch trains on this device. Actors use the CPU
         network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
         lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is
             more stable at the end
@@ -351,8 +351,8 @@ class ISAC(Settings):
             data, but takes longer
         batch_size: segments in a minibatch. Default: 256 steps, at least 4 segments. Higher is less noisy, but
             takes longer
-        buffer_size: newest environment steps, from which minibatches are drawn. Higher keeps older data and takes
-            more memory
+        buffer_size: newest environment steps, the source of minibatches. Higher keeps older data and takes more
+            memory
         tau: step of target networks towards the trained networks in an update (Polyak). Lower is more stable, but
             slower
         target_update_interval: updates between copies to the target networks, in place of tau. Higher is more
@@ -360,7 +360,7 @@ class ISAC(Settings):
         standardise_rewards: divide rewards by their running standard deviation. Other settings then depend less
             on the scale of rewards
         centre_rewards: subtract the running mean of rewards first. Use it only if all episodes are equally long
-        huber_delta: error at which the loss turns linear. Default: none, or 1 with time_limit=terminal. Lower
+        huber_delta: error above which the loss is linear. Default: none, or 1 with time_limit=terminal. Lower
             makes outliers count less
         max_grad_norm: cap on each network's gradient norm. Lower is more stable, but can be slower
         adam_eps: small number in Adam's denominator. Higher makes steps smaller if gradients are small
@@ -414,7 +414,7 @@ class MADDPG(Settings):
 
     Args:
         engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
-        device: device on which torch trains. Actors use the CPU
+        device: torch trains on this device. Actors use the CPU
         network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
         lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is
             more stable at the end
@@ -424,8 +424,8 @@ class MADDPG(Settings):
             data, but takes longer
         batch_size: segments in a minibatch. Default: 256 steps, at least 4 segments. Higher is less noisy, but
             takes longer
-        buffer_size: newest environment steps, from which minibatches are drawn. Higher keeps older data and takes
-            more memory
+        buffer_size: newest environment steps, the source of minibatches. Higher keeps older data and takes more
+            memory
         tau: step of target networks towards the trained networks in an update (Polyak). Lower is more stable, but
             slower
         target_update_interval: updates between copies to the target networks, in place of tau. Higher is more
@@ -433,7 +433,7 @@ class MADDPG(Settings):
         standardise_rewards: divide rewards by their running standard deviation. Other settings then depend less
             on the scale of rewards
         centre_rewards: subtract the running mean of rewards first. Use it only if all episodes are equally long
-        huber_delta: error at which the loss turns linear. Default: none, or 1 with time_limit=terminal. Lower
+        huber_delta: error above which the loss is linear. Default: none, or 1 with time_limit=terminal. Lower
             makes outliers count less
         max_grad_norm: cap on each network's gradient norm. Lower is more stable, but can be slower
         adam_eps: small number in Adam's denominator. Higher makes steps smaller if gradients are small
@@ -471,7 +471,7 @@ class MAPPO(Settings):
 
     Args:
         engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
-        device: device on which torch trains. Actors use the CPU
+        device: torch trains on this device. Actors use the CPU
         network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
         lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is
             more stable at the end
@@ -487,7 +487,7 @@ class MAPPO(Settings):
             longer
         num_minibatches: optimiser steps per pass. Higher learns faster, but each step sees less data
         value_clip: how far a value may move in a round, in normalised units. Lower is more stable, but slower
-        huber_delta: error at which the value loss turns linear, in normalised units. Lower makes outliers count
+        huber_delta: error above which the value loss is linear, in normalised units. Lower makes outliers count
             less
         value_decay: memory of the value normaliser per round. Higher averages over more rounds
         max_grad_norm: cap on each network's gradient norm. Lower is more stable, but can be slower
@@ -515,7 +515,7 @@ class MASAC(Settings):
 
     Args:
         engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
-        device: device on which torch trains. Actors use the CPU
+        device: torch trains on this device. Actors use the CPU
         network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
         lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is
             more stable at the end
@@ -525,8 +525,8 @@ class MASAC(Settings):
             data, but takes longer
         batch_size: segments in a minibatch. Default: 256 steps, at least 4 segments. Higher is less noisy, but
             takes longer
-        buffer_size: newest environment steps, from which minibatches are drawn. Higher keeps older data and takes
-            more memory
+        buffer_size: newest environment steps, the source of minibatches. Higher keeps older data and takes more
+            memory
         tau: step of target networks towards the trained networks in an update (Polyak). Lower is more stable, but
             slower
         target_update_interval: updates between copies to the target networks, in place of tau. Higher is more
@@ -534,7 +534,7 @@ class MASAC(Settings):
         standardise_rewards: divide rewards by their running standard deviation. Other settings then depend less
             on the scale of rewards
         centre_rewards: subtract the running mean of rewards first. Use it only if all episodes are equally long
-        huber_delta: error at which the loss turns linear. Default: none, or 1 with time_limit=terminal. Lower
+        huber_delta: error above which the loss is linear. Default: none, or 1 with time_limit=terminal. Lower
             makes outliers count less
         max_grad_norm: cap on each network's gradient norm. Lower is more stable, but can be slower
         adam_eps: small number in Adam's denominator. Higher makes steps smaller if gradients are small
@@ -583,7 +583,7 @@ class PQN(Settings):
 
     Args:
         engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
-        device: device on which torch trains. Actors use the CPU
+        device: torch trains on this device. Actors use the CPU
         network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
         lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is
             more stable at the end
@@ -653,11 +653,11 @@ class Pricing(Settings):
     def __init__(self, *, region: str = ..., architecture: Literal['arm', 'x86'] = ..., storage: Literal['standard', 'express'] = ...) -> None: ...
 
 class QMIX(Settings):
-    """Monotonic mixing, or that of a factory.
+    """Monotonic mixing, or mixing by a factory's network.
 
     Args:
         engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
-        device: device on which torch trains. Actors use the CPU
+        device: torch trains on this device. Actors use the CPU
         network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
         lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is
             more stable at the end
@@ -667,8 +667,8 @@ class QMIX(Settings):
             data, but takes longer
         batch_size: segments in a minibatch. Default: 256 steps, at least 4 segments. Higher is less noisy, but
             takes longer
-        buffer_size: newest environment steps, from which minibatches are drawn. Higher keeps older data and takes
-            more memory
+        buffer_size: newest environment steps, the source of minibatches. Higher keeps older data and takes more
+            memory
         tau: step of target networks towards the trained networks in an update (Polyak). Lower is more stable, but
             slower
         target_update_interval: updates between copies to the target networks, in place of tau. Higher is more
@@ -676,7 +676,7 @@ class QMIX(Settings):
         standardise_rewards: divide rewards by their running standard deviation. Other settings then depend less
             on the scale of rewards
         centre_rewards: subtract the running mean of rewards first. Use it only if all episodes are equally long
-        huber_delta: error at which the loss turns linear. Default: 1. Lower makes outliers count less
+        huber_delta: error above which the loss is linear. Default: 1. Lower makes outliers count less
         max_grad_norm: cap on each network's gradient norm. Lower is more stable, but can be slower
         adam_eps: small number in Adam's denominator. Higher makes steps smaller if gradients are small
         hidden: widths of the hidden layers. Wider layers can learn more, but take longer
@@ -716,7 +716,7 @@ class QPLEX(Settings):
 
     Args:
         engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
-        device: device on which torch trains. Actors use the CPU
+        device: torch trains on this device. Actors use the CPU
         network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
         lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is
             more stable at the end
@@ -726,8 +726,8 @@ class QPLEX(Settings):
             data, but takes longer
         batch_size: segments in a minibatch. Default: 256 steps, at least 4 segments. Higher is less noisy, but
             takes longer
-        buffer_size: newest environment steps, from which minibatches are drawn. Higher keeps older data and takes
-            more memory
+        buffer_size: newest environment steps, the source of minibatches. Higher keeps older data and takes more
+            memory
         tau: step of target networks towards the trained networks in an update (Polyak). Lower is more stable, but
             slower
         target_update_interval: updates between copies to the target networks, in place of tau. Higher is more
@@ -735,7 +735,7 @@ class QPLEX(Settings):
         standardise_rewards: divide rewards by their running standard deviation. Other settings then depend less
             on the scale of rewards
         centre_rewards: subtract the running mean of rewards first. Use it only if all episodes are equally long
-        huber_delta: error at which the loss turns linear. Default: 1. Lower makes outliers count less
+        huber_delta: error above which the loss is linear. Default: 1. Lower makes outliers count less
         max_grad_norm: cap on each network's gradient norm. Lower is more stable, but can be slower
         adam_eps: small number in Adam's denominator. Higher makes steps smaller if gradients are small
         hidden: widths of the hidden layers. Wider layers can learn more, but take longer
@@ -894,7 +894,7 @@ class VDN(Settings):
 
     Args:
         engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
-        device: device on which torch trains. Actors use the CPU
+        device: torch trains on this device. Actors use the CPU
         network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
         lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is
             more stable at the end
@@ -904,8 +904,8 @@ class VDN(Settings):
             data, but takes longer
         batch_size: segments in a minibatch. Default: 256 steps, at least 4 segments. Higher is less noisy, but
             takes longer
-        buffer_size: newest environment steps, from which minibatches are drawn. Higher keeps older data and takes
-            more memory
+        buffer_size: newest environment steps, the source of minibatches. Higher keeps older data and takes more
+            memory
         tau: step of target networks towards the trained networks in an update (Polyak). Lower is more stable, but
             slower
         target_update_interval: updates between copies to the target networks, in place of tau. Higher is more
@@ -913,7 +913,7 @@ class VDN(Settings):
         standardise_rewards: divide rewards by their running standard deviation. Other settings then depend less
             on the scale of rewards
         centre_rewards: subtract the running mean of rewards first. Use it only if all episodes are equally long
-        huber_delta: error at which the loss turns linear. Default: none, or 1 with time_limit=terminal. Lower
+        huber_delta: error above which the loss is linear. Default: none, or 1 with time_limit=terminal. Lower
             makes outliers count less
         max_grad_norm: cap on each network's gradient norm. Lower is more stable, but can be slower
         adam_eps: small number in Adam's denominator. Higher makes steps smaller if gradients are small

@@ -1,4 +1,4 @@
-"""Advantage estimation and its inputs: rewards, next values, and the steps at which episodes end."""
+"""Advantage estimation and its inputs: rewards, next values, and the ends of episodes."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Protocol, Self
@@ -24,8 +24,8 @@ def gae(
     """Generalised advantage estimates ``[..., T, E]`` (Schulman et al., 2016, eq. 16), time on the axis before last.
 
     `next_values` holds V(s_{t+1}), which at a truncation is the value of the observation before the reset. A
-    termination removes the bootstrap; both a termination and a reset (`ended`) stop the λ-sum. Arrays broadcast over
-    the leading axes (agents); λ may differ from step to step.
+    termination removes the bootstrap. Both a termination and a reset (`ended`) stop the λ-sum. Arrays broadcast over
+    the leading axes (agents). Λ may differ from step to step.
     """
     residuals = rewards + gamma * next_values * ~terminated - values
     discount = gamma * lambda_ * ~(terminated | ended)
@@ -47,15 +47,15 @@ def vtrace(
     lambda_: float,
     weights: Array,
 ) -> Array:
-    """Advantages A ``[..., T, E]`` of V-trace, with which V(s_t) + weights A are its value targets v_t.
+    """Advantages A ``[..., T, E]`` of V-trace. V(s_t) + weights A are its value targets v_t.
 
-    `weights` are w_t = min(1, p_t) for the probability ratio p_t of the action, learned policy over sampling policy;
-    everything else is as in `gae`, with `resets` for `ended`. V-trace (Espeholt et al., "IMPALA", 2018, eq. 1, with the
-    λ of its remark 2) is v_t - V(s_t) = w_t (δ_t + γλ (v_{t+1} - V(s_{t+1}))) where both of its clip constants are 1,
-    as in that paper's experiments. A_t is the term in the outer brackets, and its weight in the policy's gradient is
-    w_t. The inner one is w_{t+1} A_{t+1}, so A is GAE whose λ at step t is λ w_{t+1}, and GAE(λ) if all ratios are 1.
-    It is the advantage of rlax, which bootstraps from λ v_{t+1} + (1 - λ) V(s_{t+1}). The paper bootstraps from v_{t+1}
-    alone, which is the same only for λ = 1; for a smaller λ that is not GAE(λ) at ratios of 1.
+    `weights` are w_t = min(1, p_t) for the action's probability ratio p_t, learned policy over sampling policy. Other
+    arguments are `gae`'s, with `resets` for `ended`. V-trace (Espeholt et al., "IMPALA", 2018, eq. 1, with the λ of its
+    remark 2) is v_t - V(s_t) = w_t (δ_t + γλ (v_{t+1} - V(s_{t+1}))) for clip constants of 1, as in its experiments.
+    A_t is the term in the outer brackets, and its weight in the policy's gradient is w_t. The inner term is w_{t+1}
+    A_{t+1}, so A is GAE with λ w_{t+1} at step t, and GAE(λ) if all ratios are 1. It is the advantage of rlax, which
+    bootstraps from λ v_{t+1} + (1 - λ) V(s_{t+1}). The paper bootstraps from v_{t+1} alone, which is the same only for
+    λ = 1. For a smaller λ it differs from GAE(λ) at ratios of 1.
     """
     following = np.ones_like(weights)
     following[..., :-1, :] = weights[..., 1:, :]
@@ -73,9 +73,9 @@ def next_values(values: Array, after_cut: Array, cut: Array) -> Array:
 
 
 def truncations(episode_ends: Flags, cut: NDArray[np.integer]) -> Flags:
-    """The steps ``[T, E]`` at which a time limit ended the episode: cuts that were followed by a reset.
+    """The steps ``[T, E]`` of episodes that a time limit ended: cuts followed by a reset.
 
-    The other cuts are ends of rollouts, at which the episode continues.
+    The episode continues after the other cuts, which are ends of rollouts.
     """
     truncated = np.zeros_like(episode_ends)
     truncated[cut[:, 0], cut[:, 1]] = True
@@ -83,13 +83,13 @@ def truncations(episode_ends: Flags, cut: NDArray[np.integer]) -> Flags:
 
 
 def team_rewards(rewards: Array, sides: Sequence[int]) -> Array:
-    """Each agent's reward ``[N, T, E]`` summed over its side; without `sides` all agents are on one."""
+    """Each agent's reward ``[N, T, E]`` summed over its side. Without `sides` all agents are on one."""
     side_of_agent = np.array(sides or [0] * len(rewards))
     return np.stack([rewards[side_of_agent == side].sum(axis=0) for side in side_of_agent])
 
 
 def any_of_side(flags: NDArray[np.bool_], sides: Sequence[int]) -> NDArray[np.bool_]:
-    """Whether any agent on each agent's side has the flag ``[N, T, E]``; without `sides` all agents are on one."""
+    """Return the flag ``[N, T, E]`` "any agent on this agent's side has the flag". Without `sides` all are on one."""
     side_of_agent = np.array(sides or [0] * len(flags))
     return np.stack([flags[side_of_agent == side].any(axis=0) for side in side_of_agent])
 
@@ -102,12 +102,12 @@ class RewardConfig(Protocol):
 
 
 class LearningSignal(NamedTuple):
-    """Rewards of some agents' steps ``[n, T, E]``, or of a side's ``[T, E]``, `terminal` where no return follows the
-    step, and `loss_mask` where values are trained on the row.
+    """Rewards of some agents' steps ``[n, T, E]``, or of a side's ``[T, E]``. No return follows `terminal` steps, and
+    values are trained on the rows of `loss_mask`.
 
     With its own reward an agent's return ends with its death. With the team's reward it continues until no agent of the
-    side is alive, as in the code of Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games",
-    2022: an agent's earlier actions may still win or lose for its team.
+    side is alive: earlier actions may still win or lose (Yu et al., "The Surprising Effectiveness of PPO in Cooperative
+    Multi-Agent Games", 2022).
     """
 
     rewards: NDArray[Any]

@@ -29,7 +29,7 @@ def members(team: Team, group: int) -> list[int]:
 
 
 def side_of(spec: EnvSpec, team: Team, group: int) -> list[int]:
-    """The agents on the side of a group, ascending; raises `BadRequest` if its members are on several."""
+    """The agents on the side of a group, ascending. Raises `BadRequest` if its members are on several."""
     sides, agents = spec.sides or (0,) * len(spec.agents), members(team, group)
     on = {sides[agent] for agent in agents}
     if len(on) > 1:
@@ -44,7 +44,7 @@ def groups_of(team: Team, agents: list[int]) -> list[int]:
 
 
 def leads_side(spec: EnvSpec, team: Team, group: int) -> bool:
-    """Whether the group is its side's first, which stores the state that a side has once."""
+    """Return True for the first group of a side, which stores the state that a side has once."""
     return group == groups_of(team, side_of(spec, team, group))[0]
 
 
@@ -52,8 +52,8 @@ Array = NDArray[Any]
 
 
 class CriticView(NamedTuple):
-    """The inputs of an algorithm's critic for an agent, without the one-hot identity: their width, and the arrays
-    ``[T, E, width]`` for all steps and ``[K, width]`` for the states after each cut."""
+    """The inputs of an algorithm's critic for an agent, without the one-hot identity. They have a width, an array ``[T,
+    E, width]`` for all steps, and ``[K, width]`` for the states after each cut."""
 
     width: Callable[[EnvSpec, int], int]
     inputs: Callable[["Batch", int], tuple[Array, Array]]
@@ -103,13 +103,13 @@ def over_entities(config: AlgorithmConfig, network: Network, entities: Entities 
 
 
 def observation_shape(spec: EnvSpec, agent: int) -> tuple[int, ...]:
-    """The shape of what networks take first of the agent's observation: an image or entities, or all of a vector."""
+    """The shape of an agent's observation in a network's first layer: an image or entities, or the whole vector."""
     kind = next(kind for kind in spec.classes if agent in kind.agents)
     return kind.observation_shape or (kind.observation_size,)
 
 
 def critic_shape(spec: EnvSpec, agent: int, width: int) -> tuple[int, ...]:
-    """The shape of what a critic of this `width` sees first: the agent's observation, or a state, which is a vector."""
+    """The shape of the first input of a critic of this `width`: the agent's observation or a state (a vector)."""
     return observation_shape(spec, agent) if width == observation_width(spec, agent) else (width,)
 
 
@@ -129,20 +129,20 @@ def agent_state_width(spec: EnvSpec, agent: int) -> int:
 
 
 def own_observation(batch: "Batch", agent: int) -> tuple[Array, Array]:
-    """The agent's observations ``[T, E, F]`` and those after each cut ``[K, F]``."""
+    """The agent's observations ``[T, E, F]``, and the observations after each cut ``[K, F]``."""
     return batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)
 
 
 def team_state(batch: "Batch", agent: int) -> tuple[Array, Array]:
-    """The team's state ``[T, E, S]`` and that after each cut ``[K, S]``; the same for every agent."""
+    """The team's state ``[T, E, S]``, and the state after each cut ``[K, S]``. Both are the same for every agent."""
     return batch.state, batch.cut_state
 
 
 def agent_state(batch: "Batch", agent: int) -> tuple[Array, Array]:
     """The team's state and then the agent's observation ``[T, E, S + F]``, and both after each cut ``[K, S + F]``.
 
-    The "agent-specific" state of Yu et al. 2022. Where the state is all observations side by side it says nothing new,
-    but a critic that agents share finds the observation of its agent at the same place for each of them.
+    The "agent-specific" state of Yu et al. 2022. If the state is all observations side by side, this adds no
+    information. It puts an agent's observation at the same place for every agent that shares the critic.
     """
     pairs = zip(team_state(batch, agent), own_observation(batch, agent), strict=True)
     steps, cut = (np.concatenate(pair, axis=-1) for pair in pairs)

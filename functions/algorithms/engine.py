@@ -1,8 +1,8 @@
-"""Engines: what computes the outputs and gradients of networks, and their optimiser steps.
+"""Engines compute the outputs and gradients of networks, and their optimiser steps.
 
-An algorithm computes a loss, and its gradient at a network's outputs; the engine computes the gradient at the
-parameters. `numpy` has closed forms for perceptrons and GRUs (decision 17), `native` those of perceptrons in C, and
-`torch` differentiates automatically. All take and return arrays, and keep networks under the same names.
+An algorithm computes a loss, and its gradient at a network's outputs. The engine computes the gradient at the
+parameters. `numpy` has closed forms for perceptrons and GRUs (decision 17), `native` closed forms for perceptrons in C,
+and `torch` differentiates automatically. All take and return arrays, and keep networks under the same names.
 """
 
 import importlib
@@ -22,8 +22,8 @@ from marless.functions.nn.layers import Array
 from marless.functions.nn.networks import Weights
 from marless.functions.nn.shape import Network, NetworkShape
 
-# The modules of the engines; each has a function `engine(device, network)`. A run that begins replaces `auto` by one of
-# the others; runs from before there were two computed with numpy.
+# The modules of the engines. Each has a function `engine(device, network)`. A new run replaces `auto` by one of the
+# others. The oldest runs computed with numpy.
 MODULES = {
     "auto": "marless.functions.algorithms.engines.numpy_engine",
     "numpy": "marless.functions.algorithms.engines.numpy_engine",
@@ -41,7 +41,7 @@ class Loss(Protocol):
 
     @property
     def grad_log_std(self) -> Array | None:
-        """Return the gradient at the head's own parameters, ``[out]``, or None without such parameters."""
+        """Return the gradient at the head's own parameters, ``[out]``, or None if there are none."""
 
 
 L = TypeVar("L", bound=Loss)
@@ -118,14 +118,14 @@ class LossGradient(Protocol):
         """Sets the network's parameters ``[parameters]``."""
 
     def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
-        """The loss of a minibatch and its gradient ``[parameters]``; the next call overwrites the gradient."""
+        """The loss of a minibatch and its gradient ``[parameters]``. The next call overwrites the gradient."""
 
     def each(self, part: Minibatch, losses_of: LossesOf[L]) -> Iterator[tuple[L, Array]]:
         """Several losses of a minibatch after one forward pass, each with its gradient ``[parameters]``, which the next
         overwrites."""
 
     def at(self, trace: Any, grad_output: Array) -> Array:
-        """The gradient from d loss / d outputs of a `trace` of `weights`; the next call overwrites it."""
+        """The gradient from d loss / d outputs of a `trace` of `weights`. The next call overwrites it."""
 
 
 class Descent(Protocol):
@@ -141,7 +141,7 @@ class Descent(Protocol):
 
     @property
     def difference(self) -> dict[str, Array]:
-        """What is trained in its place, where it is the sum of a frozen network and a difference, by name."""
+        """The trained tensors, by name, of a network that is the sum of a frozen network and a difference."""
         return {}
 
     def to_tensors(self) -> dict[str, Array]:
@@ -152,10 +152,10 @@ class Descent(Protocol):
         """One step on the loss of each minibatch."""
 
     def along(self, trace: Any, grad_output: Array) -> float:
-        """One step along d loss / d outputs of a `trace` of `weights`; returns the gradient's norm before clipping."""
+        """One step along d loss / d outputs of a `trace` of `weights`. Returns the gradient's norm before clipping."""
 
     def apply(self, gradient: Array) -> float:
-        """One step along the gradient ``[parameters]`` of a loss; returns its norm before clipping."""
+        """One step along the gradient ``[parameters]`` of a loss. Returns its norm before clipping."""
 
 
 class AdamDescent(Descent):
@@ -190,8 +190,8 @@ class AdamDescent(Descent):
 
 
 class Engine(Protocol):
-    """What computes with networks. A network is the tensors ``<prefix>/...``; there is a `KeyError` if none has the
-    prefix. The `arithmetic` computes what is between networks."""
+    """An engine computes networks. A network is the tensors ``<prefix>/...``. Raises `KeyError` if no tensor has the
+    prefix. The `arithmetic` computes operations between networks."""
 
     arithmetic: Arithmetic = NUMPY
 
@@ -200,12 +200,12 @@ class Engine(Protocol):
         return recurrent.FlatPerceptron(network, parameters)
 
     def optimiser(self, parameters: Array, settings: OptimiserSettings, moments: Moments | None = None) -> Optimiser:
-        """What changes the flat `parameters`, from new moments if there are none."""
+        """An optimiser of the flat `parameters`, with new moments by default."""
         first, second, steps = moments or Moments(np.zeros_like(parameters), np.zeros_like(parameters), 0)
         return Adam(parameters, np.array(first), np.array(second), steps, *settings)
 
     def initial_tensors(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
-        """A new network of a factory, by the names of its tensors; with its graph for actors if it `acts`.
+        """A new network of a factory, by the names of its tensors. With its graph for actors if it `acts`.
 
         Raises `BadRequest` for a factory that cannot make it.
         """
@@ -240,12 +240,12 @@ class EngineConfig(Protocol):
 
 
 def engine_of(config: EngineConfig) -> Engine:
-    """The engine that the configuration names; raises `MissingExtra` if its library is not installed."""
+    """The engine that the configuration names. Raises `MissingExtra` if its library is not installed."""
     return _engine(config.engine, config.device, config.network)
 
 
 def weights_of(context: Context[EngineConfig], prefix: str) -> Weights:
-    """A network among the context's tensors; raises `KeyError` if there is none."""
+    """A network among the context's tensors. Raises `KeyError` if there is none."""
     return engine_of(context.config).weights(context.tensors, prefix)
 
 

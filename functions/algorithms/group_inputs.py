@@ -1,7 +1,7 @@
 """The network inputs of a group: its agents' steps as rows or as sequences.
 
-Rows are ordered by agent, step and environment. Training leaves out the steps of dead agents unless it passes a mask of
-its own; a recurrent network still unrolls over them, as the actor's network did.
+Rows are ordered by agent, step and environment. Training leaves out the steps of dead agents unless it passes another
+mask. A recurrent network still unrolls over them, like the actor's network.
 """
 
 from collections.abc import Callable
@@ -43,8 +43,8 @@ def observations_after_cuts(context: Context[AlgorithmConfig], agent: int) -> Ar
 
 
 def normalise(context: Context[AlgorithmConfig], part: str, agent: int, inputs: Array) -> Array:
-    """Inputs ``[..., F]`` as the network `part` of the agent's group takes them, without identity; the same inputs if
-    the network has no statistics (`input_statistics`)."""
+    """Inputs ``[..., F]`` for the network `part` of the agent's group, without identity. A network without statistics
+    (`input_statistics`) takes them unchanged."""
     statistics = context.tensors.get(f"{part}/{group_name(context.team.groups[agent])}/{SEEN}")
     return inputs if statistics is None else InputStatistics(statistics).normaliser(inputs.dtype).forward(inputs)[0]
 
@@ -52,10 +52,9 @@ def normalise(context: Context[AlgorithmConfig], part: str, agent: int, inputs: 
 def share(context: Context[AlgorithmConfig], group: int) -> Mask:
     """The agents and environments ``[n, 1, E]`` that a group learns from: all, or one member's share.
 
-    A share of a round has every environment from one agent, so that sequences stay whole, and as many environments of
-    each agent, give or take one. It is drawn at the address (seed, round, 'rows', group). The MARLess paper (SoCC 2025)
-    does not say what a shared learner reads; its costs fall with the number of learners only if each does the work of
-    one.
+    A share of a round has every environment from one agent, so that sequences stay whole, and equally many environments
+    of each agent (± 1). It is drawn at the address (seed, round, 'rows', group). The MARLess paper (SoCC 2025) leaves
+    open which rows a shared learner reads. Costs fall with the number of learners only if each does the work of one.
     """
     agents, num_envs = len(members(context.team, group)), context.batch.ended.shape[1]
     if context.rows == "pooled" or agents == 1:

@@ -1,9 +1,10 @@
-"""Networks whose inputs are normalised by running statistics, which are a tensor of the network, `seen`.
+"""Networks that normalise their inputs by running statistics, which are a tensor of the network, `seen`.
 
-A round samples and learns by the statistics that its policies were published with; the stage that trains a network then
-adds the round's inputs. The batch is that of all rollouts in their order, so no byte depends on who collected what. As
-in Yu et al. 2022 and Andrychowicz et al., "What Matters in On-Policy Reinforcement Learning?", 2021. One-hot identities
-are not normalised.
+A round samples and learns with the statistics that its policies were published with. The stage that trains a network
+then adds the round's inputs. The batch is all rollouts in their order, so bytes are the same for every assignment of
+rollouts to actors. Sources: Yu et al. 2022 and Andrychowicz et al., "What Matters in On-Policy Reinforcement
+Learning?",
+2021. One-hot identities are not normalised.
 """
 
 import functools
@@ -35,7 +36,7 @@ def _observation_rows(batch: Batch, agent: int) -> Array:
 def updated_statistics(
     context: Context[AlgorithmConfig], part: str, group: int, inputs: Callable[[Batch, int], Array] = _observation_rows
 ) -> dict[str, NDArray[np.float64]]:
-    """The statistics of the network `<part>/<group>` after the round, by name; none if it has none."""
+    """The statistics of the network `<part>/<group>` after the round, by name, or {} if it has none."""
     new = batch_statistics(context, part, group, inputs)
     return {} if new is None else merged_statistics(context, part, group, [new])
 
@@ -43,8 +44,8 @@ def updated_statistics(
 def merged_statistics(
     context: Context[AlgorithmConfig], part: str, group: int, new: Iterable[Statistics]
 ) -> dict[str, NDArray[np.float64]]:
-    """The statistics of the network `<part>/<group>`, which has some, with those of new inputs in this order, by
-    name."""
+    """The statistics of the network `<part>/<group>`, which has some, merged with new inputs' statistics in this order,
+    by name."""
     key = _key(part, group)
     return {key: functools.reduce(merge_statistics, new, context.tensors[key])}
 
@@ -52,10 +53,10 @@ def merged_statistics(
 def batch_statistics(
     context: Context[AlgorithmConfig], part: str, group: int, inputs: Callable[[Batch, int], Array] = _observation_rows
 ) -> Statistics | None:
-    """The statistics of the batch's inputs of the network `<part>/<group>`; None if the network has none.
+    """The statistics of the batch's inputs of the network `<part>/<group>`, or None without statistics.
 
-    ``inputs(batch, agent)`` are ``[T, E, F]``, observations by default. Steps after the agent's death do not count, nor
-    do the zeros of other dead agents among the inputs.
+    ``inputs(batch, agent)`` are ``[T, E, F]``, observations by default. Steps after the agent's death and the zeros of
+    other dead agents are left out.
     """
     if _key(part, group) not in context.tensors:
         return None
@@ -68,7 +69,7 @@ def batch_statistics(
 
 
 def _living(batch: Batch) -> Batch:
-    """The batch with 1 in place of what living agents saw, and of an environment's own state."""
+    """The batch with 1 in place of the inputs of living agents and of an environment's own state."""
     spec = batch.spec
     ones = [batch.alive[list(kind.agents)][..., np.newaxis] for kind in spec.classes]
     observations = tuple(

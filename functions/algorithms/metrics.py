@@ -1,8 +1,8 @@
 """Metrics of an update, of a group and of each of its agents.
 
-In groups of several agents an agent's metric is `<metric>_<agent>`, in addition to the group's `<metric>`; gradient
-norms are per network and so per group. Metrics are computed in the round's last update, the only one whose metrics are
-kept.
+In groups of several agents an agent's metric is `<metric>_<agent>`, in addition to the group's `<metric>`. Gradient
+norms are per network and so per group. Metrics are computed in the round's last update, because metrics of other
+updates are not kept.
 """
 
 import functools
@@ -26,23 +26,23 @@ OWN = "_own"
 
 
 def due(context: Context[AlgorithmConfig]) -> bool:
-    """Whether this is the round's last update, whose metrics are kept; `context` must not be a minibatch's."""
+    """Return True in the round's last update: its metrics are kept. `context` must not be a minibatch's."""
     return bool(context.update == context.config.updates_per_round - 1)
 
 
 class ByAgent(NamedTuple):
-    """Rows ordered by agent, with `counts` ``[n]`` rows for each of the `agents`; a single count for a side's rows."""
+    """Rows ordered by agent, with `counts` ``[n]`` rows for each of the `agents`, or one count for a side's rows."""
 
     agents: Sequence[int]
     counts: NDArray[np.int64]
 
     @classmethod
     def of(cls, agents: Sequence[int], mask: Flags) -> Self:
-        """The marked rows ``[n, T, E]``; without `agents` those of a side ``[T, E]``."""
+        """The marked rows ``[n, T, E]``, or a side's rows ``[T, E]`` without `agents`."""
         return cls(agents, mask.reshape(len(agents) or 1, -1).sum(axis=1))
 
     def means(self, values: Mapping[str, Array]) -> dict[str, float]:
-        """The means of named values ``[rows]``; 0 where there is no row."""
+        """The means of named values ``[rows]``, or 0 without rows."""
         return self.means_of_sums(self.sums(values))
 
     def sums(self, values: Mapping[str, Array]) -> dict[str, NDArray[np.float64]]:

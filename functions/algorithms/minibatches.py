@@ -1,7 +1,7 @@
 """Minibatches: independent rows, or chunks of sequences for backpropagation through time.
 
-Gradients flow through at most one chunk, as in the code of MAPPO (Yu et al., 2022, `data_chunk_length`). The hidden
-state at the start of each chunk is computed once a round, with the weights that the actors used.
+Gradients flow through at most one chunk (the `data_chunk_length` of MAPPO's code, Yu et al., 2022). The hidden state at
+the start of each chunk is computed once a round, with the weights that the actors used.
 """
 
 import itertools
@@ -23,7 +23,7 @@ RowIndices = NDArray[np.int64]
 
 
 class Places(NamedTuple):
-    """The indices `rows` ``[B]`` of a minibatch's rows; for recurrent networks `at` ``[L, M]`` marks the steps that are
+    """The indices `rows` ``[B]`` of a minibatch's rows. For recurrent networks `at` ``[L, M]`` marks the steps that are
     rows."""
 
     rows: RowIndices
@@ -57,7 +57,7 @@ class Minibatch(NamedTuple):
 
     @property
     def places(self) -> Places:
-        """Which outputs are rows."""
+        """Return the places of the rows among the outputs."""
         return Places(self.rows, self.at)
 
     def select(self, outputs: Array) -> Array:
@@ -70,8 +70,8 @@ class Minibatch(NamedTuple):
 
 
 class PieceInputs(NamedTuple):
-    """The network inputs of n pieces as in `Minibatch`: `inputs` ``[n, F]`` or ``[L, n, F]``, `starts` ``[L, n]``,
-    `first` ``[n, H]``."""
+    """The inputs of n pieces, see `Minibatch`: `inputs` ``[n, F]`` or ``[L, n, F]``, `starts` ``[L, n]``, `first` ``[n,
+    H]``."""
 
     inputs: Array
     starts: NDArray[np.bool_] | None = None
@@ -133,8 +133,8 @@ class Independent(Samples):
 
 @dataclass(frozen=True)
 class Chunks(Samples):
-    """C chunks of L steps: `inputs` ``[L, C, F]``, `starts` ``[L, C]``, the hidden states before them `first` ``[C,
-    H]``, and the indices of the `rows` ``[L, C]``, -1 at steps that are no rows."""
+    """C chunks of L steps: `inputs` ``[L, C, F]``, `starts` ``[L, C]``, and the hidden states before them `first` ``[C,
+    H]``. `rows` ``[L, C]`` are indices of rows, or -1 at steps that are no rows."""
 
     inputs: Array
     starts: NDArray[np.bool_]
@@ -216,20 +216,20 @@ def training_samples(
 
 
 def shuffled_minibatches(pieces: Samples, rng: np.random.Generator, epochs: int, count: int) -> Minibatches:
-    """`count` minibatches per epoch that together hold every piece once; fewer if there are fewer pieces."""
+    """`count` minibatches per epoch that together hold every piece once, or fewer if there are fewer pieces."""
     count = min(count, len(pieces))  # an empty minibatch would have a mean of NaN
     bounds: list[int] = np.linspace(0, len(pieces), count + 1).astype(int).tolist()
     return Minibatches(pieces, (PassOrder(rng.permutation(len(pieces)), bounds) for _ in range(epochs)))
 
 
 def _numbers(mask: Mask) -> RowIndices:
-    """The row index of every step of the sequences ``[T, n * E]``; -1 at steps that are not rows."""
+    """The row index of every step of the sequences ``[T, n * E]``, or -1 at steps that are no rows."""
     indices = np.where(mask, mask.cumsum().reshape(mask.shape) - 1, -1)
     return indices.swapaxes(0, 1).reshape(mask.shape[1], -1)
 
 
 def _chunks(weights: Weights, inputs: Array, starts: NDArray[np.bool_], rows: RowIndices, length: int) -> Chunks:
-    """Chunks of sequences ``[T, B, ...]``; the last ones are padded with steps that are no rows."""
+    """Chunks of sequences ``[T, B, ...]``. The last chunks are padded with steps that are no rows."""
     blocks, begins, numbers = (_blocks(array, length, fill) for array, fill in ((inputs, 0), (starts, 0), (rows, -1)))
     size = weights.hidden_size
     first = np.zeros((*blocks.shape[:1], blocks.shape[2], size), weights.dtype)

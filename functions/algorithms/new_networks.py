@@ -32,9 +32,8 @@ def new_network(
 ) -> dict[str, Array]:
     """The tensors of a new network with the widths of `network`, and its moments, by name.
 
-    The configuration's factory makes it. Layers stand in where there is none, and for the critics of a state,
-    which is a vector, where the factory is a built-in one for images or entities. Raises `BadRequest` as
-    `Engine.initial_tensors` does.
+    The configuration's factory makes it. Without a factory the network has layers. So do critics of a state (a vector)
+    if the factory is a built-in one for images or entities. Raises `BadRequest` as `Engine.initial_tensors` does.
     """
     name = group_name(group)
     prefix, optimiser = f"{part.name}/{name}", f"{part.name}_optimiser/{name}"
@@ -61,7 +60,7 @@ def new_network(
 
 
 def as_target(tensors: Mapping[str, Array], part: str, target: str) -> dict[str, Array]:
-    """Copies of the tensors of a part as those of its target network."""
+    """Copies of the tensors of a part, named for its target network."""
     return {
         target + name.removeprefix(part): array.copy() for name, array in tensors.items() if name.startswith(f"{part}/")
     }

@@ -2,8 +2,8 @@
 
 A plug-in is an entry point of the group `marless.algorithms`: its name is the algorithm's name, its value
 ``package.module:SPEC`` an `AlgorithmSpec`. Every process that looks up the algorithm imports that module, including the
-command line and the coordinator, so it must load without torch; the module that `implementation` names is imported
-where stages run, and may need torch. A plug-in cannot take a built-in name.
+command line and the coordinator, so it must load without torch. The module that `implementation` names is imported only
+by stages, and may need torch. A plug-in cannot take a built-in name.
 """
 
 import difflib
@@ -18,11 +18,11 @@ from marless.functions.errors import BadRequest
 from marless.functions.messages.learner import Hyperparameters, Learning
 from marless.functions.plug_in_registry import Registry, imported, is_reference, load_error
 
-if TYPE_CHECKING:  # what only describes algorithms loads nothing that stages need
+if TYPE_CHECKING:  # modules that only describe algorithms load nothing that only stages need
     from marless.functions.algorithms.stage import Implementation
 
 
-# Of what other libraries have, the algorithm here that is it, or comes nearest.
+# The nearest algorithm here for each name in other libraries.
 _NEAREST = {
     "a2c": "ippo",
     "coma": "mappo",
@@ -115,7 +115,7 @@ def names() -> tuple[str, ...]:
 
 
 def implementation(spec: AlgorithmSpec) -> "Implementation":
-    """The algorithm's stages. Their module is imported now; raises `BadRequest` and `MissingExtra`."""
+    """The algorithm's stages. Their module is imported now. Raises `BadRequest` and `MissingExtra`."""
     from marless.functions.algorithms.stage import Implementation
     from marless.functions.algorithms.validation import missing_stages
     from marless.functions.isolation.process_guard import restore_arithmetic_after
@@ -134,7 +134,7 @@ def implementation(spec: AlgorithmSpec) -> "Implementation":
 
 
 def configuration(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> AlgorithmConfig:
-    """The typed configuration of a message; raises `BadRequest` naming the field."""
+    """The typed configuration of a message. Raises `BadRequest` naming the field."""
     try:
         return msgspec.convert({"name": spec.name, **hyperparameters}, spec.config)
     except msgspec.ValidationError as error:
@@ -142,7 +142,7 @@ def configuration(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> Algo
 
 
 def hyperparameters(config: AlgorithmConfig) -> Hyperparameters:
-    """The settings as sent in messages, without those that are None; raises `BadRequest` for unsupported types."""
+    """The settings in messages, except those set to None. Raises `BadRequest` for unsupported types."""
     settings = msgspec.to_builtins(config)
     del settings["name"]
     explicit_settings = {name: value for name, value in settings.items() if value is not None}

@@ -1,9 +1,9 @@
-"""Models of what agents are rewarded for, and how well one agent's model predicts another's rewards.
+"""Models of agents' rewards, and how well one agent's model predicts another's rewards.
 
 Christianos et al., "Scaling Multi-Agent Reinforcement Learning with Selective Parameter Sharing", 2021, find agents
-that should not share a network by an autoencoder of observations and rewards, once and before training. Here every
-agent gets a model of its reward by what it sees and does, which takes milliseconds: ridge regression on random Fourier
-features (Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", 2007).
+that should not share a network. They train an autoencoder of observations and rewards once, before training. Here every
+agent gets a model of its reward from its observations and actions, in milliseconds. It is ridge regression on random
+Fourier features (Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", 2007).
 """
 
 import numpy as np
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 # Features, and the weight of the penalty in mean squares of a feature.
 FEATURES, PENALTY = 256, 0.01
-# The most blocks of environments whose errors are averaged; a block has environments of both halves of the data.
+# The most blocks of environments in the mean of the errors. A block has environments of both halves of the data.
 BLOCKS = 8
-# The most steps of an agent that are used, and the most numbers of all agents' inputs: more would cost more than
-# learning, and images more memory.
+# The most steps used of an agent, and the most numbers of all agents' inputs. More would cost more than learning, and
+# images more memory.
 ROWS, NUMBERS = 2_048, 2**24
 
 Array = NDArray[np.float32]
@@ -22,7 +22,7 @@ Indices = NDArray[np.intp]
 
 
 def sample_grid(steps: int, num_envs: int, numbers: int) -> tuple[Indices, Indices]:
-    """Indices of steps and environments, spread evenly, of at most `ROWS` pairs; one pair has so many `numbers`.
+    """Indices of steps and environments, spread evenly, of at most `ROWS` pairs. One pair has so many `numbers`.
 
     Every step counts unless fewer than two environments per block would be left.
     """
@@ -41,10 +41,10 @@ def errors(
 ) -> NDArray[np.float32] | None:
     """Mean squared errors ``[i, j, blocks]`` of the model of agent i on steps of agent j.
 
-    `inputs` ``[n, T, E, F]`` are what agents see and do, others ``[n, T, E]``; only living steps count. A model is
-    fitted on one half of the environments and tested on the other, and both ways count, so the models of two agents
-    with one reward function have equal errors in the mean however badly they fit. None with fewer than four
-    environments, and with an agent that has no living step in some block.
+    `inputs` ``[n, T, E, F]`` are agents' observations and actions, others ``[n, T, E]``. Only living steps count. A
+    model is fitted on one half of the environments and tested on the other, in both ways. So the models of two agents
+    with one reward function have equal errors on average, however badly they fit. None with fewer than four
+    environments, or if an agent is dead in all steps of a block.
     """
     agents, _, num_envs, _ = inputs.shape
     blocks = min(BLOCKS, num_envs // 2)
@@ -82,7 +82,7 @@ def _features(inputs: Array, rng: np.random.Generator) -> Array:
 def random_features(z_scores: Array, count: int, rng: np.random.Generator) -> Array:
     """Return `count` cosines, a 1, and the inputs themselves if they are not more than the cosines."""
     width = z_scores.shape[-1]
-    # The squared distance of two inputs is about twice their width; so the kernel's width is of the same order.
+    # The squared distance of two inputs is about twice their width, so the kernel's width is of the same order.
     frequencies = rng.standard_normal((width, count), np.float32) / np.float32(np.sqrt(max(1, width)))
     phases = rng.uniform(0, 2 * np.pi, count).astype(np.float32)
     cosines = np.cos(z_scores @ frequencies + phases) * np.float32(np.sqrt(2))
@@ -91,7 +91,7 @@ def random_features(z_scores: Array, count: int, rng: np.random.Generator) -> Ar
 
 
 def _ridge(features: Array, rewards: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The weights ``[features]`` with the least squared error plus penalty; zeros without rows."""
+    """The weights ``[features]`` with the least squared error plus penalty, or zeros without rows."""
     gram = (features.T @ features).astype(np.float64)
     gram[np.diag_indices_from(gram)] += PENALTY * np.trace(gram) / len(gram) + np.finfo(np.float32).eps
     return np.asarray(np.linalg.solve(gram, features.T @ rewards), np.float64)

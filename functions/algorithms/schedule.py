@@ -1,4 +1,4 @@
-"""Schedules of a round's learning for each placement rule: phases, whose shares may run in parallel.
+"""Schedules of a round's learning for each placement rule. The shares of a phase may run in parallel.
 
 They are pure functions of the specification, so the coordinator requests the same shares that `marless.testing` tests.
 A share runs in a later phase than the updates and the stages that it depends on.
@@ -18,7 +18,7 @@ def split(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) 
 
 
 def fused_schedule(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> Schedule:
-    """A share of all stages for every group; stages that couple groups split it into segments."""
+    """A share of all stages for every group. Stages that couple groups split it into segments."""
     segments: list[Segment] = []
     for stage in stages:
         if not segments or stage.couples or (segments[-1][-1].couples and segments[-1][-1].scope == "team"):
@@ -43,7 +43,7 @@ SCHEDULES: Mapping[str, Callable[[Sequence[StageSpec], Sequence[int], int], Sche
 
 
 def _in_turn(segments: Sequence[Segment], groups: Sequence[int], updates: int) -> Schedule:
-    """Segments of the graph wait for each other in every update; a single segment does not wait."""
+    """Segments of the graph wait for each other in every update. A single segment does not wait."""
     if len(segments) == 1:
         return _phases(segments, groups, range(updates))
     return [phase for update in range(updates) for phase in _phases(segments, groups, range(update, update + 1))]

@@ -18,7 +18,7 @@ from marless.functions.messages.actor import Behaviour
 from marless.functions.messages.learner import SummaryName
 from marless.functions.messages.team import Team
 
-# What a setting is multiplied by after a share p of the run. Cosine: Loshchilov and Hutter, "SGDR", 2017, once.
+# The factor of a setting after a share p of the run. Cosine: one cycle of Loshchilov and Hutter, "SGDR", 2017.
 SCHEDULES: Mapping[str, Callable[[float], float]] = {
     "constant": lambda progress: 1.0,
     "linear": lambda progress: 1.0 - progress,
@@ -45,7 +45,7 @@ EntropyWeight = Annotated[float, Meta(ge=0, le=setting_limits.LARGEST)]
 
 
 class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of every algorithm's configuration; `name` is the tag."""
+    """Base of every algorithm's configuration. `name` is the tag."""
 
     @property
     def name(self) -> str:
@@ -54,7 +54,7 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     @property
     def engine(self) -> str:
-        """What computes networks, see `marless.functions.algorithms.engine`."""
+        """The engine that computes networks, see `marless.functions.algorithms.engine`."""
         return "numpy"
 
     @property
@@ -64,17 +64,17 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     @property
     def network(self) -> str:
-        """What makes networks, see `marless.functions.algorithms.new_networks`."""
+        """The factory of networks, see `marless.functions.algorithms.new_networks`."""
         return "mlp"
 
     @property
     def needs_torch(self) -> bool:
-        """Whether numpy cannot compute what these settings name."""
+        """Return True if these settings need torch."""
         return False
 
     @property
     def updates_per_round(self) -> int:
-        """How many times the stages run in a round."""
+        """The number of times that the stages run in a round."""
         return 1
 
     @property
@@ -84,13 +84,13 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     @property
     def stale_reads(self) -> tuple[tuple[str, str], ...]:
-        """The parts of the state that stages read in addition where rounds learn from the data of earlier rounds, as
-        pairs of a stage and a part."""
+        """The parts of the state that stages read additionally if rounds learn from an earlier round's data, as pairs
+        of a stage and a part."""
         return ()
 
     @property
     def replayed_steps(self) -> int:
-        """The size of the replay buffer in environment steps; 0 for learning from the round's data alone."""
+        """The size of the replay buffer in environment steps, or 0 to learn from the round's data alone."""
         return 0
 
     @property
@@ -99,21 +99,21 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         return self.replayed_steps > 0
 
     def behaviour(self, env_steps: int) -> Behaviour:
-        """How actors act in a round that begins after `env_steps` environment steps."""
+        """Return the actors' behaviour in a round that begins after `env_steps` environment steps."""
         return Behaviour()
 
     def incompatibility(self, steps: int) -> str:
-        """Why rollouts of `steps` steps do not suit these settings, as ``key: reason; what to set``; '' if they do."""
+        """Return why rollouts of `steps` steps do not suit these settings, as ``key: reason; what to set``, or ''."""
         return ""
 
     @property
     def copies(self) -> int:
-        """How many consecutive environments of a rollout begin alike."""
+        """Return how many consecutive environments of a rollout begin alike."""
         return 1
 
     @property
     def passes(self) -> str:
-        """Why a round is learned from in more than one step, as ``reason: what to set``; '' if it is not."""
+        """Return why a round takes more than one learning step, as ``reason: what to set``, or '' if it takes one."""
         return ""
 
     @property
@@ -122,7 +122,7 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         return {}
 
     def at(self, progress: float) -> Self:
-        """The resolved configuration of a round before which a share `progress` of the run is over."""
+        """The resolved configuration of a round that begins after a share `progress` of the run."""
         scheduled_values = {
             name: getattr(self, name) * SCHEDULES[kind](progress)
             for name, kind in self.schedules.items()
@@ -136,7 +136,7 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 CLOSED_FORMS = ("numpy", "native")
-"""The engines whose gradients are written down: they compute perceptrons and GRUs, on the CPU."""
+"""The engines with closed-form gradients: they compute perceptrons and GRUs, on the CPU."""
 
 
 # Networks that are lists of layers, see `marless.functions.nn.layers`, and need no torch.
@@ -144,13 +144,13 @@ LAYERED = ("mlp", "attention")
 
 
 class NetworkConfig(AlgorithmConfig, frozen=True, kw_only=True):
-    """Base of configurations whose networks any engine can compute.
+    """Base of configurations for networks that any engine can compute.
 
     It also describes settings that only some subclasses have. A subclass may describe them in other words.
 
     Attributes:
         engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
-        device: device on which torch trains. Actors use the CPU
+        device: torch trains on this device. Actors use the CPU
         network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
         lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is more
             stable at the end
@@ -179,7 +179,7 @@ class NetworkConfig(AlgorithmConfig, frozen=True, kw_only=True):
 
     @property
     def has_factory(self) -> bool:
-        """Whether a factory makes the networks as torch modules."""
+        """Return True if a factory makes the networks as torch modules."""
         return self.network not in LAYERED
 
     @property
@@ -195,12 +195,12 @@ class NetworkConfig(AlgorithmConfig, frozen=True, kw_only=True):
 class StageSpec:
     """A node of the graph.
 
-    `after`: stages of the same round whose tensors it reads. `scope`: under the placement rule `split`, a `team` stage
-    runs in one function for all groups, a `group` stage in one function per group. `reads` and `writes` are parts of
-    the learner's state (`policy`, `critic`, ...), one instance of each per group. A stage that `couples` reads earlier
-    stages' tensors of other groups, so a function with a single group cannot run both. A team stage `in_turn`
-    trains its groups in a random order, which is drawn for every update, and a group reads the tensors of this stage
-    that the groups before it made.
+    `after`: earlier stages of the round, the sources of tensors that this stage reads. `scope`: under the placement
+    rule `split`, a `team` stage runs in one function for all groups, a `group` stage in one function per group. `reads`
+    and `writes` are parts of the learner's state (`policy`, `critic`, ...), one instance of each per group. A stage
+    that `couples` reads earlier stages' tensors of other groups, so a function with a single group cannot run both. A
+    team stage `in_turn` trains its groups in a random order, drawn for every update. A group reads this stage's tensors
+    of the groups before it.
     """
 
     name: str
@@ -213,8 +213,8 @@ class StageSpec:
 
 
 class Share(NamedTuple):
-    """The part of a round's learning that one function does: these stages, for these groups, in these updates, without
-    the pairs of a stage and a group among the `omissions`."""
+    """The part of a round's learning that one function does: these stages, for these groups, in these updates. It
+    leaves out the pairs of a stage and a group among the `omissions`."""
 
     stages: Sequence[str]
     groups: Sequence[int]
@@ -226,9 +226,9 @@ PartBytes = Callable[[EnvSpec, Team, Any, int], Mapping[str, int]]
 """The bytes of the parts of a group's state, by part, computed without allocating them:
 ``part_bytes(spec, team, config, group)``.
 
-It may omit parts, and raises `BadRequest` where `Implementation.initialise` does. A part with a `<part>_optimiser`
-counts as a network that `trainable.Trainable` trains, which copies both and allocates a gradient and a scratch array,
-each as large as the network.
+It may omit parts, and raises `BadRequest` where `Implementation.initialise` does. A part with a `<part>_optimiser` is a
+network for `trainable.Trainable`. That copies both and allocates a gradient and a scratch array, each as large as the
+network.
 """
 
 
@@ -246,18 +246,17 @@ def trained_bytes(part: str, parameters: int) -> dict[str, int]:
 
 @dataclass(frozen=True, eq=False)
 class AlgorithmSpec:
-    """An algorithm as the registry lists it; compared by identity, because every decision looks up what it implies.
+    """An algorithm of the registry. Instances are compared by identity, because every decision looks up values by them.
 
-    `parts` are all parts of a group's state, including `policy`. `summaries` are those that it can compute of its
-    policies. `member_rows`: the stages can learn from one member's share of a group's rows
-    (`group_inputs.learned_from`). `sum_parts`: what the stages learn from a round is a function of sums over its
-    rollouts (`stage.Partial`), which are made from these parts of a group's incoming state; empty where it is not, or
-    nobody has written the sums. `function`: what serves its tasks in place of actors, learners and evaluators. The
-    arrays of `resizable_parts` have a row for each rollout or segment in the replay buffer, so their first axis may
-    change. With `part_bytes`, a run whose functions cannot hold the state is refused
-    before it creates anything. An algorithm that `imitates` learns what recorded agents did, so it needs a dataset.
-    `implementation` is the module of the stages, or an `Implementation`.
-    `adapts`: all its networks are trained by `trainable.Trainable`, so that they may be differences to a frozen base.
+    `parts` are all parts of a group's state, including `policy`. `summaries` are the summaries of its policies that it
+    can compute. `member_rows`: the stages can learn from one member's share of a group's rows
+    (`group_inputs.learned_from`). `sum_parts`: the stages learn from sums over a round's rollouts (`stage.Partial`),
+    made with these parts of a group's incoming state. It is empty if no such sums exist. `function`: the function for
+    its tasks in place of actors, learners and evaluators. The arrays of `resizable_parts` have a row for each rollout
+    or segment in the replay buffer, so their first axis may change. With `part_bytes`, a run is refused before it
+    creates anything if its functions cannot hold the state. An algorithm that `imitates` learns recorded agents'
+    actions, so it needs a dataset. `implementation` is the module of the stages, or an `Implementation`. `adapts`: all
+    its networks are trained by `trainable.Trainable`, so that they may be differences to a frozen base.
     """
 
     name: str
@@ -286,8 +285,8 @@ class AlgorithmSpec:
         return replace(self, name=name, config=config)
 
     def adapted(self) -> "AlgorithmSpec":
-        """The specification whose learners read and write differences of networks to a base, and whole policies are
-        published besides."""
+        """The specification with learners that read and write differences to a base. Whole policies are published in
+        addition."""
 
         def parts(parts: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(adapter_of(part) if part in self.networks else part for part in parts)
@@ -319,7 +318,7 @@ class AlgorithmSpec:
 
     @property
     def sums(self) -> StageSpec:
-        """What makes the sums over a part of a round, see `stage.Partial`."""
+        """Return the stage that makes the sums over a part of a round, see `stage.Partial`."""
         return StageSpec("sums", (), "group", reads=self.sum_parts, writes=())
 
     def stage(self, name: str) -> StageSpec:

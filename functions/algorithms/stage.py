@@ -1,4 +1,4 @@
-"""The stages of an algorithm: pure functions of named tensors, and what the module of its stages has to define."""
+"""The stages of an algorithm: pure functions of named tensors. `Implementation` lists what their module defines."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,11 +30,11 @@ class Context(Generic[C]):
 
     `C` is the type of the configuration: its class, or a protocol of the settings that the reader needs.
 
-    `batch` is the round's data; `replay_buffer` holds it and that of earlier rounds, for algorithms with replay.
-    `update` counts the completed updates of this round. `rows` is as in `LearnTask`. `memo` caches results
-    that the stages of an update share in this function; no result depends on it. `age` counts the rounds between the
-    one that sampled the data and this one: the weights of a round of age 0 sampled the data that it learns from.
-    `part`: which rollouts of the round the batch holds; None for all.
+    `batch` is the round's data. `replay_buffer` holds it and earlier rounds' data, for algorithms with replay. `update`
+    counts the completed updates of this round. `rows` has the meaning of `LearnTask.rows`. `memo` caches results that
+    the stages of an update share in this function. No result depends on it. `age` counts the rounds between sampling
+    and this round. At age 0, the weights of this round sampled its data. `part`: the rollouts of the round in the
+    batch, or None for all.
     """
 
     spec: EnvSpec
@@ -90,8 +90,8 @@ class SummaryResult(NamedTuple):
 PolicySummary = Callable[[Context[Any], Tensors, int], SummaryResult]
 """Summarises the policy that one group trains in this round: ``summary(before, after, group)``. Pure.
 
-`before` is the context of the stage that trains the policy, with the incoming weights and the tensors of earlier
-stages of the round; `after` are the tensors of that stage, including the new weights.
+`before` is the context of the stage that trains the policy, with the incoming weights and the tensors of earlier stages
+of the round. `after` are the tensors of that stage, including the new weights.
 """
 Initialise = Callable[[EnvSpec, Team, Any, int, int], dict[str, NDArray[Any]]]
 """The parts of round 0 for one group, drawn at the address (seed, 'initialise', group):
@@ -101,10 +101,10 @@ Initialise = Callable[[EnvSpec, Team, Any, int, int], dict[str, NDArray[Any]]]
 class Merge(Protocol):
     """The tensors that change in a copy of the base's parts when the members of `group` in the team `target` merge.
 
-    In `context` every agent is a separate group with the networks of its old group; `base` is one of these groups.
-    With `distil_steps` the new networks are distilled for this many steps from the members' own networks on the
-    round's data, and the metrics `distil_kl_before` and `distil_kl_after` are the mean KL divergence from the members'
-    policies. Tensors are under the name of `group`; pure.
+    In `context` every agent is a separate group with the networks of its old group. `base` is one of these groups. With
+    `distil_steps` the new networks are distilled for this many steps from the members' own networks on the round's
+    data. The metrics `distil_kl_before` and `distil_kl_after` are the mean KL divergence from the members' policies.
+    Tensors have the name of `group`. The function is pure.
     """
 
     def __call__(
@@ -113,18 +113,17 @@ class Merge(Protocol):
 
 
 def as_base(context: Context[AlgorithmConfig], target: Team, group: int, base: int, distil_steps: int) -> StageResult:
-    """`Merge` of algorithms whose merged groups continue with an unchanged copy of the base."""
+    """`Merge` for algorithms that continue merged groups with an unchanged copy of the base."""
     return StageResult({}, {})
 
 
 Join = Callable[[EnvSpec, Tensors, Sequence[int]], Any]
-"""What `Context.batch` is: the rollouts of these numbers, in order, from the tensors of their objects:
-``join(spec, tensors, rollouts)``. It has their number as `rollouts`."""
+"""Make `Context.batch` from these rollouts, in order, and the tensors of their objects: ``join(spec, tensors,
+rollouts)``. It has their number as `rollouts`."""
 
 
 class Implementation(NamedTuple):
-    """What the module that `AlgorithmSpec.implementation` names defines under these names; those with a default it may
-    leave out."""
+    """The names that the module of `AlgorithmSpec.implementation` defines. Names with a default are optional."""
 
     STAGES: Mapping[str, Stage]
     initialise: Initialise

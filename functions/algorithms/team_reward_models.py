@@ -24,8 +24,8 @@ SCALE, SUMS = "scale", "sums"
 
 
 class TeamRewards(NamedTuple):
-    """What n agents see and do, `inputs` ``[n, T, E, F]``, and their common `reward` ``[T, E]``. `alive` is
-    ``[n, T, E]``, `episode_ends` ``[T, E]``."""
+    """The observations and actions of n agents, `inputs` ``[n, T, E, F]``, and their common `reward` ``[T, E]``.
+    `alive` is ``[n, T, E]``, `episode_ends` ``[T, E]``."""
 
     inputs: Array
     reward: NDArray[np.floating]
@@ -48,11 +48,11 @@ def errors(
 ) -> tuple[NDArray[np.float64] | None, dict[str, Array]]:
     """Return errors as `reward_models.errors` does, and the sums after this round.
 
-    The model learns from one half of the environments of all rounds, and is tested on the other half of this round.
-    The errors ``[i, i, blocks]`` are half of the squared error. The errors ``[i, j, blocks]`` are half of it after i
-    and j exchange their parts. None if the model explains less than `LEAST_EXPLAINED` of the variance, and without
-    reward or with too few environments. `before` has the sums of earlier rounds. In every round `rng` draws the same
-    numbers, and all agents together have so many `features`.
+    The model learns from one half of the environments of all rounds, and is tested on the other half of this round. The
+    errors ``[i, i, blocks]`` are half of the squared error. The errors ``[i, j, blocks]`` are half of it after i and j
+    exchange their parts. None if the model explains less than `LEAST_EXPLAINED` of the variance, or if reward or
+    environments are missing. `before` has the sums of earlier rounds. In every round `rng` draws the same numbers, and
+    all agents together have so many `features`.
     """
     agents, _, num_envs, _ = data.inputs.shape
     blocks = min(BLOCKS, num_envs // 2)

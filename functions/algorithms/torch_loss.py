@@ -1,4 +1,4 @@
-"""A loss in torch, whose gradient at a network's outputs torch computes, for algorithms without a closed form."""
+"""A loss in torch for algorithms without a closed form: torch computes the gradient at a network's outputs."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,7 +14,7 @@ TorchLossOf = Callable[[Tensor, Tensor | None, Tensor], Tensor]
 
 
 class TorchLoss(NamedTuple):
-    """The `value` of a batch's loss, and its gradients as in `engine.Loss`."""
+    """The `value` of a batch's loss, and its gradients, see `engine.Loss`."""
 
     value: float
     grad_output: Array
@@ -31,7 +31,7 @@ def torch_loss(scalar_loss: TorchLossOf) -> LossOf[TorchLoss]:
     def loss(outputs: Array, log_std: Array | None, rows: RowIndices) -> TorchLoss:
         leaves = [torch.tensor(array, requires_grad=True) for array in (outputs, log_std) if array is not None]
         value = scalar_loss(leaves[0], leaves[1] if log_std is not None else None, torch.tensor(rows))
-        # What the loss does not depend on has a gradient of zeros.
+        # Inputs that do not affect the loss have a gradient of zeros.
         gradients = [gradient.numpy() for gradient in torch.autograd.grad(value, leaves, materialize_grads=True)]
         return TorchLoss(value.item(), gradients[0], gradients[1] if log_std is not None else None)
 

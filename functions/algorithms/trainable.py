@@ -25,7 +25,7 @@ from marless.functions.randomness import generator
 
 
 class OptimiserConfig(EngineConfig, Protocol):
-    """The settings of Adam; `lr` is None only in configurations that are not resolved."""
+    """The settings of Adam. `lr` is None only before the configuration is resolved."""
 
     @property
     def lr(self) -> float | None: ...
@@ -80,11 +80,11 @@ class Trainable:
         return self._descent.weights
 
     def descend(self, trace: Trace, grad_output: Array) -> float:
-        """One step along d loss / d outputs of a forward pass with the current weights; returns the gradient's norm."""
+        """One step along d loss / d outputs of a forward pass with the current weights. Returns the gradient's norm."""
         return self._descent.along(trace, grad_output)
 
     def apply(self, gradient: Array) -> float:
-        """One step along the gradient ``[parameters]`` of a loss; returns its norm before clipping."""
+        """One step along the gradient ``[parameters]`` of a loss. Returns its norm before clipping."""
         return self._descent.apply(gradient)
 
     def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Sequence[OptimiserStep[L]]:
@@ -119,7 +119,7 @@ def last_epoch(steps: Sequence[OptimiserStep[L]], epochs: int) -> Sequence[Optim
 
 
 def mean_of_steps(values: Iterable[float]) -> float:
-    """The mean; 0 where nobody of the group was alive, so that it took no step."""
+    """The mean, or 0 without steps, because the whole group was dead."""
     return float(np.mean(values)) if (values := list(values)) else 0.0
 
 

@@ -13,14 +13,14 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def violation(spec: object) -> str:
-    """The first violation of an `AlgorithmSpec`'s rules; '' when there is none."""
+    """The first violation of an `AlgorithmSpec`'s rules, or '' for none."""
     if not isinstance(spec, AlgorithmSpec):
         return f"it is of type {type(spec).__name__}, not AlgorithmSpec"
     return next(_violations(spec), "")
 
 
 def missing_stages(spec: AlgorithmSpec, code: Any) -> str:
-    """The first attribute or stage that the implementing module lacks; '' when it is complete."""
+    """The first attribute or stage that the implementing module lacks, or '' if it is complete."""
     if missing := [name for name in ("STAGES", "initialise") if not hasattr(code, name)]:
         return f"it has no {missing[0]}"
     stages = [stage.name for stage in spec.stages]
@@ -33,7 +33,7 @@ def missing_stages(spec: AlgorithmSpec, code: Any) -> str:
 
 
 def runs_before(spec: AlgorithmSpec, first: StageSpec, second: StageSpec) -> bool:
-    """Whether `second` waits for `first`, directly or through others."""
+    """Return True if `second` waits for `first`, directly or through others."""
     return any(name == first.name or runs_before(spec, first, spec.stage(name)) for name in second.after)
 
 
@@ -97,7 +97,7 @@ def _of_stages(spec: AlgorithmSpec) -> Iterator[str]:
 
 
 def _races(spec: AlgorithmSpec) -> Iterator[str]:
-    """Stages that may run in parallel although one writes what the other reads or writes."""
+    """Stages that may run in parallel although one writes parts that the other reads or writes."""
     for index, second in enumerate(spec.stages):
         for first in spec.stages[:index]:
             common = {*first.writes} & {*second.reads, *second.writes} | {*first.reads} & {*second.writes}

@@ -18,14 +18,14 @@ from marless.functions.algorithms.stage import Tensors
 from marless.functions.nn.adam import Adam
 from marless.functions.nn.layers import Array, Shape
 
-# The first part of the names of frozen tensors: `base/policy/g00/w0` is what `policy/g00/w0` begins as.
+# The first part of the names of frozen tensors: `policy/g00/w0` begins as `base/policy/g00/w0`.
 BASE = "base"
 
 
 class Adapter:
-    """A difference as the flat vector `parameters`, which may change; `tensors` are views into it.
+    """A difference as the flat vector `parameters`, which may change. `tensors` are views into it.
 
-    `names` are those of the network's tensors, in the order of its own flat vector.
+    `names` are the names of the network's tensors, in the order of the network's flat vector.
     """
 
     def __init__(self, frozen: Tensors, difference: Tensors, names: Sequence[str]) -> None:
@@ -42,7 +42,7 @@ class Adapter:
         return np.concatenate([array.ravel() for array in merged(self._frozen, self.tensors).values()])
 
     def gradient(self, of_network: Array) -> Array:
-        """The gradient by `parameters` from that by the network's own flat vector; the next call overwrites it."""
+        """The gradient by `parameters` from the gradient by the network's flat vector. The next call overwrites it."""
         shapes = {name: array.shape for name, array in self._frozen.items()}
         for name, gradient in _views(of_network, shapes).items():
             if name in self.tensors:

@@ -1,9 +1,7 @@
-"""The state of groups whose networks are differences to a frozen base, see
-`marless.functions.algorithms.adapters.descent`.
+"""The state of groups that train differences to frozen networks, see `marless.functions.algorithms.adapters.descent`.
 
-The part ``<network>_adapter`` holds a network's difference. Stages see the whole networks, which are made of the base
-and the differences when a task begins; of what stages make, differences are stored, and of whole networks the policies
-alone, which actors read.
+The part ``<network>_adapter`` holds a network's difference. Stages see the whole networks, made of the base and the
+differences when a task begins. Stages store differences, and whole networks only of policies, which actors read.
 """
 
 import numpy as np
@@ -22,7 +20,7 @@ from marless.functions.randomness import generator
 
 
 def frozen_networks(tensors: Tensors, base_team: Team, team: Team) -> dict[str, Array]:
-    """The base's tensors for the team's groups, each of which has what its first member had there; see `BASE`.
+    """The base's tensors for the team's groups, see `BASE`. Each group gets its first member's network.
 
     Raises `BadRequest` where the base has another number of agents.
     """
@@ -42,7 +40,7 @@ def frozen_networks(tensors: Tensors, base_team: Team, team: Team) -> dict[str, 
 
 
 def whole_networks(tensors: Tensors) -> dict[str, Array]:
-    """The networks whose differences are among the `tensors`, by name."""
+    """Return the whole networks, by name, of all differences among the `tensors`."""
     base, whole = within(tensors, BASE), dict[str, Array]()
     for part, group in _places(base):
         if difference := within(tensors, f"{adapter_of(part)}/{group}"):
@@ -54,8 +52,7 @@ def whole_networks(tensors: Tensors) -> dict[str, Array]:
 def without_whole_networks(outcome: Tensors, before: Tensors) -> dict[str, Array]:
     """The new tensors of stages, of whole networks the policies alone.
 
-    What a stage makes anew of a network beside its training, as the statistics of its inputs, is part of its
-    difference.
+    Other tensors that a stage makes for a network, such as the statistics of its inputs, are part of its difference.
     """
     adapted = {name.partition("/")[0] for name in before}
     kept_tensors: dict[str, Array] = {}
@@ -69,7 +66,7 @@ def without_whole_networks(outcome: Tensors, before: Tensors) -> dict[str, Array
 
 
 def first_state(new: Tensors, frozen: Tensors, rank: int, seed: int) -> dict[str, Array]:
-    """The state of round 0 that acts as the `frozen` networks do, where that of networks of their own would be `new`.
+    """The state of round 0 of differences to the `frozen` networks. `new` would be the state without a base.
 
     Raises `BadRequest` where the state of the base has another form.
     """
@@ -91,7 +88,7 @@ def _places(base: Tensors) -> list[tuple[str, str]]:
 
 
 def _first_difference(network: Tensors, rank: int, rng: np.random.Generator) -> dict[str, Array]:
-    """A difference of zero: A ~ N(0, 1 / in), B = 0; and the tensors that are no matrices, as they are."""
+    """A difference of zero: A ~ N(0, 1 / in), B = 0, and tensors that are no matrices unchanged."""
     difference: dict[str, Array] = {}
     for name in sorted(network):
         array = network[name]

@@ -18,9 +18,9 @@ def train_step(
 ) -> StageResult:
     """One step of the group's critics and their targets, and d policy loss / d policy's actions.
 
-    `context` is not a minibatch's. `now` ``[n, T, E, width]`` are the policy's actions at the minibatch's steps,
-    `after` the target policies' actions after these steps, and `after_own` the same for all of the round's own
-    steps, in its last update. Of two critics the policy follows the first one, as in TD3.
+    `context` is not a minibatch's. `now` ``[n, T, E, width]`` are the policy's actions at the minibatch's steps, and
+    `after` the target policies' actions after them. `after_own` are the actions after all of the round's own steps, in
+    its last update. If there are two critics, the policy follows the first, like TD3.
     """
     metrics = critic_overestimation(view, context, group, after_own) if due(context) else {}
     update = learn_values(view, context, group, after)
@@ -29,8 +29,8 @@ def train_step(
 
 
 def _action_gradient(weights: Weights, inputs: CriticInputs, steps: NetworkInputs, own_actions: Array) -> Array:
-    """d(-mean Q_i) / d `own_actions` ``[n, T, E, width]``, the others' actions as recorded; the mean is over the rows
-    of living agents."""
+    """d(-mean Q_i) / d `own_actions` ``[n, T, E, width]``, with recorded actions of others. The mean is over living
+    agents' rows."""
     loss_mask = learning_signal(inputs.context, inputs.agents, team=False).loss_mask
     grad_output = by_column(loss_mask) * weights.dtype.type(-1 / max(1, int(loss_mask.sum())))
     return OwnActions.of(weights, inputs, steps, own_actions).gradient(weights, grad_output)

@@ -1,8 +1,8 @@
 """Deterministic policy gradients: critics value actions, and policies follow the gradient of the critics' values.
 
-The common part of IDDPG and MADDPG; their critics are in `critics.py`. Silver et al., "Deterministic Policy
-Gradient Algorithms", 2014; replay and target networks after Lillicrap et al., "Continuous control with deep
-reinforcement learning", 2016; choices by the Gumbel-softmax as in Lowe et al., 2017.
+The common part of IDDPG and MADDPG. Their critics are in `critics.py`. Silver et al., "Deterministic Policy Gradient
+Algorithms", 2014. Replay and target networks: Lillicrap et al., "Continuous control with deep reinforcement learning",
+2016. Choices by the Gumbel-softmax: Lowe et al., 2017.
 """
 
 from marless.functions.algorithms.agent_inputs import members, observation_shape
@@ -26,7 +26,7 @@ from marless.functions.randomness import generator
 
 
 def initialise(view: View, spec: EnvSpec, team: Team, config: DdpgConfig, seed: int, group: int) -> dict[str, Array]:
-    """A group's networks, their targets, zero moments and normaliser; raises `BadRequest` for unsupported actions."""
+    """A group's networks, their targets, zero moments and normaliser. Raises `BadRequest` for unsupported actions."""
     _require(spec, team, config)
     name, rng = group_name(group), generator(seed, "initialise", group)
     actor, critic = actor_and_critic(view, spec, team, config, group, stochastic=False)

@@ -1,6 +1,6 @@
 """Independent DDPG: every group's policy follows a critic that sees one agent's own observation and action.
 
-Lillicrap et al., "Continuous control with deep reinforcement learning", 2016, per agent; choices as in MADDPG.
+Lillicrap et al., "Continuous control with deep reinforcement learning", 2016, per agent. Choices follow MADDPG.
 """
 
 from collections.abc import Mapping

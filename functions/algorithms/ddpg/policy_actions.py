@@ -1,8 +1,8 @@
 """Actions of a group's policies at the steps of a minibatch, as the inputs of critics, and the gradient through them.
 
 Critics read a discrete action as its one-hot and a continuous one as recorded, in [-1, 1]. The gradient of a discrete
-action is that of the straight-through Gumbel-softmax, whose noise is drawn at the address (seed, round, "gumbel",
-update, group), so every stage of an update uses the same actions. The actions of a dead agent are all zeros.
+action is the gradient of the straight-through Gumbel-softmax. Its noise is drawn at the address (seed, round, "gumbel",
+update, group), so all stages of an update use the same actions. The actions of a dead agent are all zeros.
 """
 
 from typing import NamedTuple
@@ -42,7 +42,7 @@ MOST_SMOOTHING = 2.5
 
 class PolicyActions(NamedTuple):
     """Columns ordered by agent: `actions` ``[T, n * E, width]``, the network's `outputs` in the same shape, and its
-    `trace`. `transform` turns outputs into actions; for discrete actions it has a row for each column of each step."""
+    `trace`. `transform` turns outputs into actions. For discrete actions it has a row for each column of each step."""
 
     actions: Array
     outputs: Array
@@ -71,7 +71,7 @@ def policy_actions(context: Context[DdpgConfig], group: int, weights: Weights) -
 def entropy_metrics(
     context: Context[DdpgConfig], group: int, actions: PolicyActions, loss_mask: Flags
 ) -> dict[str, float]:
-    """The policy entropy of the group and of each agent, in nats, over the rows of `loss_mask` ``[n, T, E]``; {} for
+    """The policy entropy of the group and of each agent, in nats, over the rows of `loss_mask` ``[n, T, E]``, or {} for
     continuous actions."""
     if isinstance(actions.transform, Deterministic):
         return {}
@@ -82,8 +82,9 @@ def entropy_metrics(
 
 
 def next_actions(context: Context[DdpgConfig], group: int) -> Array:
-    """The target policy's actions after every step ``[n, T, E, width]``; for discrete actions the most probable, for
-    continuous ones with the noise that smooths targets over similar actions (Fujimoto et al., 2018, section 5.3)."""
+    """The target policy's actions after every step ``[n, T, E, width]``: the most probable discrete action, or a
+    continuous action with noise. The noise smooths targets over similar actions (Fujimoto et al., 2018, section
+    5.3)."""
     agents, head = members(context.team, group), _deterministic(context, group)
     outputs = group_outputs_after(context, "target", group)
     if head is not None:

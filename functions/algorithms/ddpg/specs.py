@@ -21,8 +21,8 @@ PARTS = (*POLICY_PARTS, *specs.CRITIC_PARTS)
 class DdpgConfig(specs.CriticConfig, frozen=True, kw_only=True):
     """The settings of both: agents explore by sampling discrete actions, or by adding noise to continuous ones.
 
-    `regularisation` prevents the saturation of softmax and tanh. It must be small where actions change rewards little,
-    or it dominates the gradient; docs/data/algorithms.toml lists the values tried.
+    `regularisation` prevents the saturation of softmax and tanh. It must be small if actions change rewards little, or
+    it dominates the gradient. docs/data/algorithms.toml lists the values tried.
 
     Attributes:
         regularisation: weight of the policy outputs' mean square in the policy's loss. Higher prevents saturation. Too
@@ -59,7 +59,7 @@ class DdpgConfig(specs.CriticConfig, frozen=True, kw_only=True):
             )
 
     def behaviour(self, env_steps: int) -> Behaviour:
-        """Noise that decreases linearly; without noise, samples of the distribution."""
+        """Noise that decreases linearly, or samples of the distribution without noise."""
         if not self.noisy:
             return Behaviour()
         share, start, end = min(1.0, env_steps / self.noise_steps), self.noise_start or 0.0, self.noise_end or 0.0
@@ -79,7 +79,7 @@ class DdpgConfig(specs.CriticConfig, frozen=True, kw_only=True):
 
     @property
     def noisy(self) -> bool:
-        """Whether noise is added to continuous actions."""
+        """Return True if noise is added to continuous actions."""
         return bool(self.noise_start or self.noise_end)
 
     def resolved(self, spec: EnvSpec) -> Self:
@@ -99,7 +99,7 @@ class MaddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag=
 
 
 def part_bytes(view: specs.View, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> dict[str, int]:
-    """The bytes of a group's networks, targets and moments; raises `BadRequest` for several choices at once."""
+    """The bytes of a group's networks, targets and moments. Raises `BadRequest` for several choices at once."""
     sizes = specs.actor_critic_bytes(view, spec, team, config, group, stochastic=False)
     return sizes and {**sizes, "target": sizes["policy"]}
 

@@ -1,8 +1,7 @@
-"""The engine of perceptrons in C, whose bytes are the same on every processor. See
-`marless.functions.algorithms.engine`.
+"""The engine of perceptrons in C, with the same bytes on every processor. See `marless.functions.algorithms.engine`.
 
-It is the numpy engine but for the passes of feed-forward networks of single precision, the losses of the PPO family for
-one choice, and Adam. Networks with memory are computed by numpy, and so are other losses, between passes in C.
+C computes passes of feed-forward networks of single precision, PPO losses for one choice, and Adam. Numpy computes
+networks with memory, and other losses between passes in C.
 """
 
 import itertools
@@ -94,7 +93,7 @@ class NativeDescent(AdamDescent):
 
 
 class NativeEngine(NumpyEngine):
-    """Perceptrons in C, and what these do not cover in numpy."""
+    """Perceptrons in C, and all other networks in numpy."""
 
     arithmetic: Arithmetic = NATIVE
 
@@ -135,6 +134,6 @@ def _adam(parameters: Array, settings: OptimiserSettings, moments: Moments | Non
 
 
 def engine(device: str, network: str) -> Engine:
-    """The engine; it computes on the processor alone, whatever is asked for. Raises `MissingExtra` without kernels."""
+    """The engine, which computes on the CPU. Raises `MissingExtra` without kernels."""
     kernels()
     return NativeEngine()

@@ -19,8 +19,8 @@ from marless.functions.nn.training_passes import Passes
 
 
 class FlatGradient:
-    """The gradient of a loss by the flat parameters of a network, which may change between calls; engines compute it
-    in `_forward` and `at`."""
+    """The gradient of a loss by the flat parameters of a network, which may change between calls. Engines compute it in
+    `_forward` and `at`."""
 
     def __init__(self, network: Network, parameters: Array, weights: Weights) -> None:
         """`weights` are views into the parameters."""
@@ -32,7 +32,7 @@ class FlatGradient:
         self._parameters[...] = parameters
 
     def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
-        """The loss of a minibatch and its gradient ``[parameters]``; the next call overwrites the gradient."""
+        """The loss of a minibatch and its gradient ``[parameters]``. The next call overwrites the gradient."""
         return next(self.each(part, lambda *rows: [loss_of(*rows)]))
 
     def each(self, part: Minibatch, losses_of: LossesOf[L]) -> Iterator[tuple[L, Array]]:
@@ -46,11 +46,11 @@ class FlatGradient:
             yield loss, self._gradient
 
     def _forward(self, part: Minibatch) -> tuple[Array, Callable[[Array], object]]:
-        """The rows' outputs, and what writes the gradient from d loss / d outputs of the rows."""
+        """The rows' outputs, and a function that writes the gradient from d loss / d outputs of the rows."""
         raise NotImplementedError
 
     def at(self, trace: Any, grad_output: Array) -> Array:
-        """The gradient from d loss / d outputs of a forward pass; the next call overwrites it."""
+        """The gradient from d loss / d outputs of a forward pass. The next call overwrites it."""
         raise NotImplementedError
 
 
@@ -104,5 +104,5 @@ NUMPY: Engine = NumpyEngine()
 
 
 def engine(device: str, network: str) -> Engine:
-    """The engine; it computes perceptrons and GRUs on the processor alone, whatever is asked for."""
+    """The engine, which computes perceptrons and GRUs on the CPU."""
     return NUMPY

@@ -1,7 +1,7 @@
 """The engine of torch: gradients by automatic differentiation. See `marless.functions.algorithms.engine`.
 
-One thread, deterministic kernels and full single precision, so that a machine type gives the same bytes wherever a
-stage runs. These are settings of the whole process.
+One thread, deterministic kernels and full single precision, so that a stage gives the same bytes on all machines of a
+type. These are settings of the whole process.
 """
 
 import itertools
@@ -46,14 +46,14 @@ from marless.functions.nn.torch_weights import (
 
 
 class TorchMinibatch(NamedTuple):
-    """A minibatch whose inputs are on a device."""
+    """A minibatch with its inputs on a device."""
 
     places: Places
     inputs: InputTensors
 
 
 class ResidentSamples:
-    """Samples whose inputs are copied to the device once: for each pass indices follow, for each minibatch nothing."""
+    """Samples with inputs that are copied to the device once. Each pass copies only indices."""
 
     def __init__(self, samples: Samples, weights: TorchWeights) -> None:
         self._samples, self._device = samples, weights.flat.device
@@ -80,7 +80,7 @@ class TorchLossGradient:
         self.weights.flat.copy_(self.weights.tensor(parameters))
 
     def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
-        """The loss of a minibatch and its gradient ``[parameters]``; the next call overwrites the gradient."""
+        """The loss of a minibatch and its gradient ``[parameters]``. The next call overwrites the gradient."""
         return self.write(self._on_device(part), loss_of), array_of(self.gradient)
 
     def each(self, part: Minibatch, losses_of: LossesOf[L]) -> Iterator[tuple[L, Array]]:
@@ -92,12 +92,12 @@ class TorchLossGradient:
             yield loss, array_of(self.gradient)
 
     def at(self, trace: TorchTrace, grad_output: Array) -> Array:
-        """The gradient from d loss / d outputs of a forward pass; the next call overwrites it."""
+        """The gradient from d loss / d outputs of a forward pass. The next call overwrites it."""
         self.write_along(trace, grad_output)
         return array_of(self.gradient)
 
     def write(self, part: TorchMinibatch, loss_of: LossOf[L]) -> L:
-        """The loss of a minibatch; writes its gradient."""
+        """The loss of a minibatch. Writes its gradient."""
         trace = self.weights.trace(*part.inputs, burn_in=0)
         loss = loss_of(part.places.select(trace.outputs), self.weights.log_std, part.places.rows)
         self._write(loss, part.places, trace)
@@ -112,7 +112,7 @@ class TorchLossGradient:
             self._views[LOG_STD].copy_(self.weights.tensor(loss.grad_log_std))
 
     def write_along(self, trace: TorchTrace, grad_output: Array, goes_on: bool = False) -> None:
-        """Writes the gradient from d loss / d outputs; `goes_on`: that of another loss of the same pass follows."""
+        """Writes the gradient from d loss / d outputs. With `goes_on`, another loss of the same pass follows."""
         parameters = {name: tensor for name, tensor in self.weights.parameters.items() if name != LOG_STD}
         gradients = torch.autograd.grad(
             trace.graph,
@@ -176,8 +176,8 @@ class TorchEngine(Engine):
     network: str
 
     def weights(self, tensors: Tensors, prefix: str) -> TorchWeights:
-        """The network, to compute outputs; raises `BadRequest` for a network of another factory than the run's: no
-        module is imported that only stored bytes name."""
+        """The network, to compute outputs. Raises `BadRequest` for a network of another factory than the run's, so
+        stored bytes never choose a module to import."""
         if f"{prefix}/{SHAPE}" not in tensors:
             return LayerWeights(tensors, prefix, self.device)
         shape = NetworkShape.decode(tensors[f"{prefix}/{SHAPE}"])
@@ -186,8 +186,8 @@ class TorchEngine(Engine):
         return ModuleWeights(tensors, prefix, shape, self.device)
 
     def initial_tensors(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
-        """The parameters of a new module, its shape, and where it `acts` its graph in ONNX. Raises what its factory
-        raises."""
+        """The parameters of a new module, its shape, and where it `acts` its graph in ONNX. Errors of the factory pass
+        through."""
         module = torch_modules.build(shape, int(rng.integers(2**63)))
         tensors: dict[str, Array] = {PARAMETERS + name: array_of(tensor) for name, tensor in module.named_parameters()}
         tensors[SHAPE] = shape.encode()
@@ -207,7 +207,7 @@ class TorchEngine(Engine):
 
 
 def engine(device: str, network: str) -> Engine:
-    """The engine on this device for networks of this factory; raises `BadRequest` if there is no such device."""
+    """The engine on this device for networks of this factory. Raises `BadRequest` if there is no such device."""
     if device == "cuda":
         os.environ.setdefault(CUBLAS_WORKSPACE, CUBLAS_WORKSPACE_DEFAULT)
         if not torch.cuda.is_available():
@@ -224,7 +224,7 @@ def compute_alike() -> None:
     torch.set_deterministic_debug_mode("error")
     # cuDNN rounds the factors of convolutions to TF32 by default, with 10 bits of mantissa.
     torch.backends.cudnn.allow_tf32 = False
-    # New memory need not be filled, which takes a tenth of a step: nothing here reads it before it is written.
+    # Filling new memory takes a tenth of a step, and nothing here reads memory before it is written.
     deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 

@@ -1,8 +1,8 @@
 """Behaviour cloning: every group's policy learns the actions that were recorded for its agents.
 
 Pomerleau, "ALVINN: An Autonomous Land Vehicle in a Neural Network", NIPS 1988, as supervised learning in minibatches.
-The loss of choices is the cross entropy, summed over several choices; that of numbers the squared error of tanh of the
-outputs, in [-1, 1], summed over them.
+The loss of choices is the cross entropy, summed over several choices. The loss of numbers is the squared error of tanh
+of the outputs, in [-1, 1], summed over the numbers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ from marless.functions.randomness import generator
 
 @dataclass(frozen=True)
 class ImitationLoss:
-    """`grad_output` is d loss / d outputs ``[B, width]``; `rows` ``[B]`` have the loss as their mean."""
+    """`grad_output` is d loss / d outputs ``[B, width]``. The loss is the mean of `rows` ``[B]``."""
 
     grad_output: Array
     rows: Array
@@ -49,7 +49,7 @@ class RecordedActions(NamedTuple):
 
     @classmethod
     def of(cls, context: Context[BcConfig], group: int) -> Self:
-        """Those of the rows that the group learns from."""
+        """The loss of the rows that the group learns from."""
         batch, pool, agent = context.batch, pooling(context, group), members(context.team, group)[0]
         kind, masks = context.spec.classes[batch.place(agent)[0]], batch.masks
         legal = None if masks is None or kind.continuous else pool(lambda number: batch.of(masks, number))
@@ -95,7 +95,7 @@ def policy(context: Context[BcConfig], group: int) -> StageResult:
         context, group, network.weights, lambda agent: observations(context, agent), config.data_chunk_length
     )
     steps = last_epoch(network.learn(minibatches(pieces, context, "policy", group), demonstrations.loss), config.epochs)
-    losses = _in_order(steps) if steps else np.zeros(0)  # no step where nobody of the group is alive
+    losses = _in_order(steps) if steps else np.zeros(0)  # no step if the whole group is dead
     metrics = ByAgent.of(members(context.team, group), learned_from(context, group)).means({"imitation_loss": losses})
     norm = mean_of_steps(step.norm for step in steps)
     return StageResult(network.tensors("policy", name), {**metrics, "policy_grad_norm": norm})

@@ -1,9 +1,9 @@
-"""The inputs of action-value critics, and what follows from them: values after each step, gradients by own actions.
+"""Compute the inputs of action-value critics, values after each step, and gradients by own actions.
 
-The inputs of an agent's critic are its `View`: observations or the state, then the actions of some agents, and last the
-one-hot identity where the team uses it. Critics read a discrete action as its one-hot and a continuous one as recorded,
-in [-1, 1]; the actions of a dead agent are all zeros. The hidden state of a recurrent critic follows the recorded
-actions; the policy's own action, or the actions after a step, are one step from it, whose hidden state is discarded.
+The inputs of an agent's critic are its `View` (observations or the state), some agents' actions, and the one-hot
+identity if the team uses it. Critics read a discrete action as its one-hot and a continuous one as recorded, in [-1,
+1]. The actions of a dead agent are all zeros. The hidden state of a recurrent critic follows the recorded actions.
+Values of the policy's own action, or of actions after a step, take one step from it and discard the new hidden state.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ Actions = Mapping[int, Array]
 
 
 def recorded_calls(context: Context[ReplayConfig], agent: int) -> Array:
-    """The agent's recorded actions ``[T, E, width]``; zeros once it is dead."""
+    """The agent's recorded actions ``[T, E, width]``, or zeros once it is dead."""
     batch, kind = context.batch, kind_of(context.spec, agent)
     actions, precision = batch.of(batch.actions, agent), batch.state.dtype
     if not kind.continuous:
@@ -43,8 +43,8 @@ class CriticInputs:
     agents: list[int]
 
     def steps(self, own_actions: Array | None = None) -> NetworkInputs:
-        """The steps with the recorded actions; `own_actions` ``[n, T, E, width]`` replaces those of each critic's own
-        agent."""
+        """The steps with the recorded actions. `own_actions` ``[n, T, E, width]`` replaces the actions of each critic's
+        own agent."""
         batch = self.context.batch
         acting = {actor for agent in self.agents for actor in self._acting(agent)}
         batch_actions: Actions = {actor: recorded_calls(self.context, actor) for actor in acting}
@@ -89,7 +89,7 @@ def values_after(weights: Weights, inputs: CriticInputs, steps: NetworkInputs, a
 
 class OwnActions(NamedTuple):
     """The steps of a minibatch with other actions of the critics' own agents, each from the hidden state `first` of the
-    recorded ones: `rows` as `Weights.forward` takes them, and their `shape` ``[T, n * E, F]``."""
+    recorded actions. `rows` are inputs of `Weights.forward`, and `shape` is their ``[T, n * E, F]``."""
 
     inputs: CriticInputs
     rows: Array

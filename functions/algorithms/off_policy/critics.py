@@ -1,8 +1,8 @@
-"""Critics of off-policy actor-critic methods in training: one, or two of which the lesser value counts.
+"""Critics of off-policy actor-critic methods in training: one, or the lesser value of two.
 
-A maximised value that is uncertain is biased upwards, and the lesser of two values less so: Fujimoto et al.,
-"Addressing Function Approximation Error in Actor-Critic Methods" (TD3), 2018. Both critics learn the same targets from
-the same minibatches, and differ by their first weights.
+An uncertain value is biased upwards when maximised, and the lesser of two values less so. Fujimoto et al., "Addressing
+Function Approximation Error in Actor-Critic Methods" (TD3), 2018. Both critics learn the same targets from the same
+minibatches, and differ by their first weights.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ from marless.functions.nn.shape import Network
 def new_critics(
     config: CriticConfig, shape: tuple[int, ...], network: Network, group: int, rng: np.random.Generator
 ) -> dict[str, Array]:
-    """New critics of a group, of what has this `shape` first, with their targets and zero moments."""
+    """New critics of a group, with their targets and zero moments. `shape` is the shape of their first input."""
     tensors: dict[str, Array] = {}
     for part in config.critics:
         weights = new_network(config, NetworkPart(part, shape, 1.0), network, group, rng)
@@ -63,8 +63,8 @@ class CriticRows(NamedTuple):
 
 
 class CriticStep(NamedTuple):
-    """A step of all critics: the `loss` and `value` ``[n, T, E]`` of the first one before it, the `weights` after it,
-    the tensors, and the norms of the gradients as metrics."""
+    """A step of all critics. `loss` and `value` ``[n, T, E]`` belong to the first critic before the step, `weights` are
+    after it. The gradients' norms are metrics."""
 
     loss: TdLoss
     value: Array
@@ -92,8 +92,8 @@ def critic_step(minibatch: Context[CriticConfig], name: str, rows: CriticRows, t
 
 
 class Learned(NamedTuple):
-    """The result of an update of a group's critics: their `inputs` in the minibatch and the `steps` of these, the
-    `weights` after the update, tensors and metrics."""
+    """The result of an update of a group's critics: their `inputs` in the minibatch, the `steps` of these, the new
+    `weights`, tensors and metrics."""
 
     inputs: CriticInputs
     steps: NetworkInputs
@@ -127,7 +127,7 @@ def learn_values(
 
 
 def policies_move(context: Context[CriticConfig]) -> bool:
-    """Whether policies and targets take a step in this update."""
+    """Return True if policies and targets take a step in this update."""
     updates = (context.round - context.age) * context.config.updates_per_round + context.update + 1
     return updates % context.config.target_delay == 0
 
@@ -162,7 +162,7 @@ def critic_overestimation(
 ) -> dict[str, float]:
     """See `overestimation`. `context` has the round's own data, and `after` the actions after its steps.
 
-    With the `entropy` ``[n, T, E]`` of policies after each step, returns are soft, as values then are: they have the
+    With the `entropy` ``[n, T, E]`` of policies after each step, returns and values are soft: they include the
     discounted entropies of later steps, times the `temperature`.
     """
     name, agents, config = group_name(group), members(context.team, group), context.config

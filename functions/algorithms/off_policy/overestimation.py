@@ -1,9 +1,9 @@
 """The overestimation of returns by a value function: a metric that training does not use.
 
-The maximum of several uncertain values is biased upwards, and targets computed from it propagate the bias: Thrun and
-Schwartz, "Issues in Using Function Approximation for Reinforcement Learning", 1993; van Hasselt et al., "Deep
-Reinforcement Learning with Double Q-learning", 2016. It is measured in the round's last update on the round's own data,
-whose rewards are known to the end of each episode or rollout.
+The maximum of several uncertain values is biased upwards, and targets computed from it propagate the bias. Thrun and
+Schwartz, "Issues in Using Function Approximation for Reinforcement Learning", 1993. Van Hasselt et al., "Deep
+Reinforcement Learning with Double Q-learning", 2016. It is measured in the round's last update on the round's own data:
+its rewards are known to the end of each episode or rollout.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def overestimation(
 ) -> dict[str, float]:
     """The mean of value minus discounted return over the rows that are learned from, in units of reward, as a metric.
 
-    `context` has the round's own data; `values` of the actions taken and `future`, the target network's values after
+    `context` has the round's own data. `values` of the actions taken and `future`, the target network's values after
     each step, are in the scale of group `name`'s values. All are ``[n, T, E]``, of a side ``[T, E]``. Where a time
     limit or the end of the round cut an episode off, the target network's value is added for the rest. Actors explored,
     so even exact values of the greedy policy are higher. Several `agents` also have a metric each.

@@ -1,8 +1,8 @@
 """Learning from the replay buffer: the minibatch of an update, and the learning signal in it.
 
-Every update draws a minibatch of steps, or of segments of steps, that all agents took together, at the address (seed,
-round, "replay", update): every function that runs a stage of the update draws the same one. Mnih et al., "Human-level
-control through deep reinforcement learning", 2015.
+Every update draws a minibatch of steps, or of segments of steps, that all agents took together. The address is (seed,
+round, "replay", update), so every function that runs a stage of the update draws the same one. Mnih et al.,
+"Human-level control through deep reinforcement learning", 2015.
 """
 
 from dataclasses import replace
@@ -45,7 +45,7 @@ def with_minibatch(context: Context[M], indices: Indices | None = None) -> Conte
 
 
 def require_replay_buffer(context: Context[ReplayConfig]) -> tuple[ReplayBuffer, int]:
-    """The replay buffer, and the steps of a segment; raises `BadRequest` without a buffer or steps after burn-in."""
+    """The replay buffer, and the steps of a segment. Raises `BadRequest` without a buffer or steps after burn-in."""
     config, replay_buffer = context.config, context.replay_buffer
     if replay_buffer is None:
         raise BadRequest("the algorithm learns from earlier rounds, and there is no replay buffer")
@@ -56,7 +56,7 @@ def require_replay_buffer(context: Context[ReplayConfig]) -> tuple[ReplayBuffer,
 
 
 def learning_signal(context: Context[ReplayConfig], agents: list[int], team: bool) -> LearningSignal:
-    """`LearningSignal.of` the minibatch, without its burn-in; rewards are not standardised yet."""
+    """`LearningSignal.of` the minibatch, without its burn-in and before rewards are standardised."""
     signal = LearningSignal.of(context, agents, team)
     signal.loss_mask[:, : context.config.burn_in] = False
     return signal

@@ -29,9 +29,9 @@ class RewardScale:
     """The running standard deviation of rewards, and the `level` of values: their mean in the first round.
 
     Values are divided by the standard deviation, and network outputs are values minus the level. Without the level,
-    networks spend thousands of steps on a shift of all values, which saturates hidden units. Unlike centred rewards, as
-    in Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021,
-    it does not change the value of ending an episode. The level stays fixed, because networks would have to learn every
+    networks spend thousands of steps on a shift of all values, which saturates hidden units. Centred rewards change the
+    value of ending an episode, and the level keeps it. Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement
+    Learning Algorithms in Cooperative Tasks", 2021. The level stays fixed, because networks would have to learn every
     change of it. With `centre_rewards` the running mean is subtracted in its place.
     """
 
@@ -46,18 +46,18 @@ class RewardScale:
 
     @property
     def tensor(self) -> Array:
-        """Mean, mean square, weight and level ``[4]``; zeros before the first rewards."""
+        """Mean, mean square, weight and level ``[4]``, or zeros before the first rewards."""
         return np.array([self.statistics.mean, self.statistics.square, self.statistics.weight, self.level])
 
     def update(self, rewards: Array, level: Callable[[], float]) -> Self:
-        """The scale after a minibatch's `rewards`; unchanged if there are none. Calls `level` only the first time."""
+        """The scale after a minibatch's `rewards`, unchanged if there are none. Calls `level` only the first time."""
         if not rewards.size:
             return self
         statistics = self.statistics.update(rewards, _DECAY)
         return type(self)(statistics, self.level if self.statistics.weight else level())
 
     def value_scale(self, standardise_rewards: bool, centre_rewards: bool = False) -> ValueScale:
-        """The scale of values; without `standardise_rewards` rewards are not divided."""
+        """The scale of values. Rewards are divided only with `standardise_rewards`."""
         reward = self.statistics.scale if standardise_rewards else 1.0
         return ValueScale(reward, 0.0 if centre_rewards else self.level / reward)
 
@@ -71,7 +71,7 @@ def value_scale(context: Context[ReplayConfig], name: str) -> ValueScale:
 class ScaledRewards(NamedTuple):
     """Rewards in the scale of values, that scale, and the normaliser ``[4]`` updated with these rewards.
 
-    A scaled value times `scale` is in units of reward; scaled values are network outputs plus `offset`.
+    A scaled value times `scale` is in units of reward. Scaled values are network outputs plus `offset`.
     """
 
     rewards: Array
@@ -86,7 +86,7 @@ def scale_rewards(
     signal: LearningSignal,
     signal_of: Callable[[Context[ReplayConfig]], LearningSignal],
 ) -> ScaledRewards:
-    """Scales the rewards of a minibatch, and updates the scale with those of rows that are learned from.
+    """Scales the rewards of a minibatch, and updates the scale with the rewards of the rows to learn from.
 
     `signal_of` returns the learning signal of `whole`, the context with the round's own data.
     """

@@ -1,4 +1,4 @@
-"""What the coordinator knows of methods with a replay buffer: settings, critics' parts, networks and their sizes."""
+"""Specify methods with a replay buffer for the coordinator: settings, critics' parts, networks and their sizes."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
@@ -22,8 +22,7 @@ Array = NDArray[Any]
 # The default size of a minibatch in steps, and its fewest segments, because steps of one episode are correlated.
 _STEPS, _SEGMENTS = 256, 4
 _HUBER = 1.0
-# What to do where an algorithm takes one choice.
-# The advice where an agent makes several choices at once, which only the PPO family supports.
+# The advice if an agent makes several choices at once, which only the PPO family supports.
 ONE_CHOICE = "use ippo or mappo, or with PettingZoo and RWARE task.options.joint_actions=true"
 # The part with the sampling priorities of the replay buffer.
 PRIORITIES = "priorities"
@@ -32,21 +31,20 @@ CRITIC_PARTS = ("critic", "critic_optimiser", "critic_target", *TWIN_PARTS, "nor
 
 
 class ReplayConfig(specification.NetworkConfig, frozen=True, kw_only=True):
-    """The settings of replay; `time_limit` as in Pardo et al., "Time Limits in Reinforcement Learning", 2018.
+    """The settings of replay. `time_limit`: Pardo et al., "Time Limits in Reinforcement Learning", 2018.
 
     Attributes:
         updates_per_round: optimiser steps per round, each on a new minibatch. Higher learns more from the same data,
             but takes longer
         batch_size: segments in a minibatch. Default: 256 steps, at least 4 segments. Higher is less noisy, but takes
             longer
-        buffer_size: newest environment steps, from which minibatches are drawn. Higher keeps older data and takes more
-            memory
+        buffer_size: newest environment steps, the source of minibatches. Higher keeps older data and takes more memory
         target_update_interval: updates between copies to the target networks, in place of tau. Higher is more stable,
             but slower
         standardise_rewards: divide rewards by their running standard deviation. Other settings then depend less on the
             scale of rewards
         centre_rewards: subtract the running mean of rewards first. Use it only if all episodes are equally long
-        huber_delta: error at which the loss turns linear. Default: none, or 1 with time_limit=terminal. Lower makes
+        huber_delta: error above which the loss is linear. Default: none, or 1 with time_limit=terminal. Lower makes
             outliers count less
         sequence_length: steps in a segment. Default: 1, or a whole rollout if 1 is too short
         burn_in: first steps of a segment, which only fill the networks' hidden state. Higher leaves fewer steps to
@@ -81,7 +79,7 @@ class ReplayConfig(specification.NetworkConfig, frozen=True, kw_only=True):
 
     @property
     def length(self) -> int | None:
-        """Steps in a segment; None for a whole rollout."""
+        """Steps in a segment, or None for a whole rollout."""
         return self.sequence_length or (None if self.recurrent else 1)
 
     def resolved(self, spec: EnvSpec) -> Self:
@@ -108,8 +106,8 @@ class CriticConfig(ReplayConfig, frozen=True, kw_only=True):
     """The settings of policies that follow critics.
 
     Critics have larger step sizes than policies, ten times as large in Lillicrap et al., "Continuous control with deep
-    reinforcement learning", 2016: a policy that learns faster than its critic saturates softmax and tanh, whose
-    gradients then vanish. Agents learn from the reward of their side by default, as in Papoudakis et al., "Benchmarking
+    reinforcement learning", 2016. A policy that learns faster than its critic saturates softmax and tanh, and their
+    gradients vanish. Agents learn from the reward of their side by default, see Papoudakis et al., "Benchmarking
     Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021.
 
     Attributes:
@@ -137,7 +135,7 @@ class CriticConfig(ReplayConfig, frozen=True, kw_only=True):
 
 
 def kind_of(spec: EnvSpec, agent: int) -> AgentClass:
-    """The agent's class; raises `BadRequest` where the agent makes several choices at once."""
+    """The agent's class. Raises `BadRequest` if the agent makes several choices at once."""
     kind = next(kind for kind in spec.classes if agent in kind.agents)
     if kind.branches:
         raise BadRequest(
@@ -164,7 +162,7 @@ class View(NamedTuple):
 
 
 def _learners(spec: EnvSpec, team: Team, agent: int) -> list[int]:
-    """All agents except fixed opponents, which are part of the environment; the critic sees its state."""
+    """All agents except fixed opponents, which are part of the environment. The critic sees its state."""
     return list(team.learners)
 
 
@@ -176,7 +174,7 @@ TEAM_VIEW = View(agent_inputs.state_width, agent_inputs.team_state, agents=_lear
 def actor_and_critic(
     view: View, spec: EnvSpec, team: Team, config: CriticConfig, group: int, stochastic: bool
 ) -> tuple[Network, Network]:
-    """The group's policy and critic; `stochastic` policies have two outputs for each number that agents act in.
+    """The group's policy and critic. `stochastic` policies have two outputs for each number of an action.
 
     Raises `BadRequest` for several choices at once.
     """

@@ -69,9 +69,9 @@ def next_outputs(
     outputs: Array | None,
     trace: Trace | None,
 ) -> Array:
-    """Outputs for the observations after every step ``[n, T, E, out]``; `outputs` and `trace` are of the steps.
+    """Outputs for the observations after every step ``[n, T, E, out]``. `outputs` and `trace` are of the steps.
 
-    Both may be None for networks without a hidden state on segments of one step.
+    Both may be None if networks have no hidden state and segments have one step.
     """
     batch = context.batch
     steps, num_envs = batch.ended.shape
@@ -99,7 +99,7 @@ def group_outputs_after(context: Context[ReplayConfig], part: str, group: int) -
 
 
 def legal_next(context: Context[AlgorithmConfig], agents: list[int]) -> Flags | None:
-    """Which actions are legal after each step ``[n, T, E, actions]``, of agents of one class; None if all are legal.
+    """The legal actions after each step ``[n, T, E, actions]``, of agents of one class, or None if all are legal.
 
     A dead agent's recorded action is action 0, so only action 0 is legal for it.
     """
@@ -128,7 +128,7 @@ def legal_rows(context: Context[ReplayConfig], group: int) -> Flags | None:
 
 
 def alive_next(context: Context[AlgorithmConfig], agents: list[int]) -> Flags:
-    """Which agents are alive after each step ``[n, T, E]``."""
+    """The flags of living agents after each step ``[n, T, E]``."""
     return np.asarray(context.batch.alive[agents] & ~context.batch.terminated[agents])
 
 
@@ -152,7 +152,7 @@ def by_column(rows: Array) -> Array:
 def update_target(
     context: Context[ReplayConfig], tensors: dict[str, Array], part: str, target_part: str, name: str
 ) -> dict[str, Array]:
-    """The target network `<target_part>/<name>` after this update; the online network is `<part>/<name>` of `tensors`.
+    """The target network `<target_part>/<name>` after this update. The online network is `<part>/<name>` of `tensors`.
 
     Targets are computed with older weights, so that a step does not move its own target.
     """
@@ -187,7 +187,7 @@ def soft_update(online: Mapping[str, Array], target: Mapping[str, Array], tau: f
     _require_same(online, target)
     if not 0 <= tau <= 1:
         raise ValueError(f"the rate of a soft update is from 0 to 1, not {tau}")
-    # A network's shape and graph are bytes, and those of the online network.
+    # A network's shape and graph are bytes, copied from the online network.
     weights = {name for name, tensor in online.items() if tensor.dtype.kind == "f"}
     return {
         name: (1 - tau) * target[name] + tau * tensor if name in weights else tensor for name, tensor in online.items()

@@ -1,8 +1,8 @@
 """Targets and losses of temporal-difference learning, in closed form.
 
 Every function is pure and keeps the type of its inputs. Next values follow `marless.functions.algorithms.advantages`:
-the value after a step, which at a truncation is that of the observation before the reset. So a termination removes the
-value that would follow, and a truncation does not.
+the value after a step, which at a truncation is the value of the observation before the reset. So a termination removes
+the value that would follow, and a truncation does not.
 """
 
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ def one_step(rewards: Array, next_values: Array, terminated: Flags, gamma: float
 
 
 class NStepReturns(NamedTuple):
-    """Discounted sums of up to n rewards, for every step of a sequence; all ``[..., T, E]``.
+    """Discounted sums of up to n rewards, for every step of a sequence. All are ``[..., T, E]``.
 
-    `returns` are the sums, `last` the numbers of the steps that they end with, and `discount` the weight of the value
-    after that step: gamma to the number of steps summed, or 0 where the last one terminated.
+    `returns` are the sums, and `last` the numbers of the steps that they end with. `discount` is the weight of the
+    value after that step: gamma to the number of steps summed, or 0 after a termination.
     """
 
     returns: Array
@@ -41,10 +41,11 @@ class NStepReturns(NamedTuple):
 class LambdaReturns(NamedTuple):
     """Mixtures of the returns of 1, 2, ... steps with weights ``(1 - λ) λ^(n - 1)``, the rest on the longest one.
 
-    Peng's Q(λ) where values are those of greedy actions (Peng and Williams, "Incremental Multi-Step Q-Learning", 1996;
-    Kozuno et al., "Revisiting Peng's Q(λ) for Modern Reinforcement Learning", 2021): it does not correct for actions
-    that were not greedy. `rewards`, `discount`, gamma or 0 where a step terminated, and `onward`, λ or 0 where a
-    sequence goes no further, are ``[..., T, E]``.
+    This is Peng's Q(λ) if values are values of greedy actions (Peng and Williams, "Incremental Multi-Step Q-Learning",
+    1996). Other actions stay uncorrected (Kozuno et al., "Revisiting Peng's Q(λ) for Modern Reinforcement Learning",
+    2021). `rewards`, `discount` (gamma, or 0 after a termination) and `onward` (λ, or 0 at a sequence's end) are
+    ``[..., T, E]``. `rewards`, `discount`, gamma or 0 where a step terminated, and `onward`, λ or 0 where a sequence
+    goes no further, are ``[..., T, E]``.
     """
 
     rewards: Array
@@ -84,14 +85,14 @@ class MultiStepConfig(Protocol):
 def multi_step_returns(
     rewards: Array, terminated: Flags, ends: Flags, config: MultiStepConfig
 ) -> NStepReturns | LambdaReturns:
-    """Returns of n steps, or mixtures of them by λ; arrays are as in `n_step_returns`."""
+    """Returns of n steps, or mixtures of them by λ, with the arrays of `n_step_returns`."""
     if not config.td_lambda:
         return n_step_returns(rewards, terminated, ends, config.gamma, config.n_step)
     return lambda_returns(rewards, terminated, ends, config.gamma, config.td_lambda)
 
 
 def lambda_returns(rewards: Array, terminated: Flags, ends: Flags, gamma: float, mixing: float) -> LambdaReturns:
-    """Mixtures of returns by λ, here `mixing`; arrays are as in `n_step_returns`."""
+    """Mixtures of returns by λ, here `mixing`, with the arrays of `n_step_returns`."""
     onward = np.where(terminated | ends, 0.0, mixing).astype(rewards.dtype)
     onward[..., -1, :] = 0
     return LambdaReturns(rewards, (gamma * ~terminated).astype(rewards.dtype), onward)
@@ -100,9 +101,9 @@ def lambda_returns(rewards: Array, terminated: Flags, ends: Flags, gamma: float,
 def n_step_returns(rewards: Array, terminated: Flags, ends: Flags, gamma: float, steps: int) -> NStepReturns:
     """Sums at most `steps` rewards from each step on (Sutton and Barto, 2018, eq. 7.1).
 
-    A sum ends earlier with a termination, with a reset (`ends`), and with the sequence; only a termination
-    removes the value that follows. `rewards` and `terminated` ``[..., T, E]``; `ends` broadcasts to them. Next
-    values are added by `targets`, because they change with every update. Raises `ValueError` for fewer than 1 step.
+    A sum ends earlier with a termination, with a reset (`ends`), and with the sequence. Only a termination removes the
+    value that follows. `rewards` and `terminated` are ``[..., T, E]``, and `ends` broadcasts to them. Next values are
+    added by `targets`, because they change with every update. Raises `ValueError` for fewer than 1 step.
     """
     if steps < 1:
         raise ValueError(f"a target looks at least 1 step ahead, not {steps}")
@@ -111,7 +112,7 @@ def n_step_returns(rewards: Array, terminated: Flags, ends: Flags, gamma: float,
     returns, discount = np.zeros_like(rewards), np.zeros_like(rewards)
     last = np.broadcast_to(np.arange(length)[:, None], rewards.shape).copy()
     going = np.ones(rewards.shape, np.bool_)
-    factor = 1.0  # the powers of gamma; Python's own are those of the machine's mathematical library
+    factor = 1.0  # the powers of gamma by products, since `**` rounds differently on other machines
     for n_step in range(min(steps, length)):
         near, far = (..., slice(0, length - n_step), slice(None)), (..., slice(n_step, None), slice(None))
         on = going[near]
@@ -126,7 +127,7 @@ def n_step_returns(rewards: Array, terminated: Flags, ends: Flags, gamma: float,
 def double_q(online: Array, target: Array, legal: Flags | None = None) -> Array:
     """The target network's value of the legal action that the online network values highest, ``[...]``.
 
-    Double Q-learning (van Hasselt et al., 2016, eq. 4). All arrays ``[..., actions]``; the first of equal values wins.
+    Double Q-learning (van Hasselt et al., 2016, eq. 4). All arrays ``[..., actions]``. The first of equal values wins.
     """
     return gather_actions(target, mask_logits(online, legal).argmax(axis=-1))
 
@@ -146,9 +147,9 @@ def scatter_actions(grad_output: Array, actions: NDArray[np.integer], width: int
 def joint_sum(values: Array, alive: Flags) -> Array:
     """The sum over the living agents of a side, ``[n, ...]`` to ``[...]``.
 
-    The joint value of value-decomposition networks (Sunehag et al., 2018). It gives the joint value of the agents'
-    utilities and the joint target of their targets: an agent that terminates loses its own bootstrap, and the others
-    keep theirs.
+    The joint value of value-decomposition networks (Sunehag et al., 2018). Of the agents' utilities it gives the joint
+    value, and of their targets the joint target. An agent that terminates loses its own bootstrap, and the others keep
+    theirs.
     """
     living: Array = np.where(alive, values, values.dtype.type(0))
     return np.asarray(living.sum(axis=0))
@@ -157,7 +158,7 @@ def joint_sum(values: Array, alive: Flags) -> Array:
 @dataclass(frozen=True)
 class TdLoss:
     """`grad_output` is d loss / d value and `difference` value minus target, both in the values' shape, 0 where not
-    alive; so are `rows`, whose mean over living rows is the loss.
+    alive. So are `rows`, and the loss is their mean over living rows.
 
     `difference` is without importance weights, as replay priorities need it.
     """
@@ -173,8 +174,8 @@ def td_loss(
 ) -> TdLoss:
     """The mean of ``w (v - t)²``, or of ``w huber(v - t)`` that turns linear at `delta`, over living rows.
 
-    All arrays of one shape. `weights` are those of prioritised replay, by default 1. The squared loss has no factor, as
-    in the papers; Huber's has ½ (`marless.functions.nn.losses.huber`).
+    All arrays of one shape. `weights` come from prioritised replay, by default 1. The squared loss has no factor, as
+    the papers define it. Huber's has ½ (`marless.functions.nn.losses.huber`).
     """
     difference = values - targets
     if alive is not None:

@@ -1,21 +1,20 @@
 """Corrections for data that the policies of an earlier round sampled.
 
-Three policies are told apart, as by Hilton, Cobbe and Schulman, "Batch size-invariance for policy optimization", 2022:
-the behaviour policy sampled the data, and its log-probabilities are recorded; the proximal policy is the one that the
-round begins with; the current policy is in training. The ratio that PPO clips is current over proximal, so the trust
-region is around the newest policy and not around an old one, and every ratio is 1 at the first step. IMPACT (Luo et
-al., 2020) and AReaL (Fu et al., 2025) clip around a target network and a recomputed policy for the same reason. A row's
-weight is the ratio proximal over behaviour, up to a cap. As it is positive, min(r wA, clip(r) wA) = w min(r A,
-clip(r) A): weights are multiplied into the advantages.
+Hilton, Cobbe and Schulman, "Batch size-invariance for policy optimization", 2022, distinguish three policies. The
+behaviour policy sampled the data, with recorded log-probabilities. The proximal policy is the policy at the round's
+start. The current policy is in training. PPO clips the ratio current over proximal, so the trust region is around the
+newest policy, and every ratio is 1 at the first step. IMPACT (Luo et al., 2020) and AReaL (Fu et al., 2025) clip around
+a target network and a recomputed policy for the same reason. A row's weight is the ratio proximal over behaviour, up to
+a cap. As it is positive, min(r wA, clip(r) wA) = w min(r A, clip(r) A): weights are multiplied into the advantages.
 
-`vtrace` has the cap 1, and the advantages and targets of V-trace (`advantages.vtrace`): its gradient at the first step
-is that of IMPALA, with normalised advantages. `decoupled` has the cap 5, which is AReaL's too; AReaL drops rows above
-it, while here they keep the weight 5 (truncated importance sampling: Ionides, 2008). Its advantages are those of GAE.
-`none` is PPO as it is: it clips current over behaviour.
+`vtrace` has the cap 1, and the advantages and targets of V-trace (`advantages.vtrace`). Its gradient at the first step
+is IMPALA's, with normalised advantages. `decoupled` has AReaL's cap 5. AReaL drops rows above it, while here they keep
+the weight 5 (truncated importance sampling: Ionides, 2008). Its advantages are GAE. `none` is PPO as it is: it clips
+current over behaviour.
 
-Each agent's ratio is that of its own action. A team's values depend on all actions, but the product of all agents'
-ratios has a variance that grows exponentially with their number; decentralised policies learn from their own action,
-and to each of them the others are a part of the environment, whose drift within a few rounds is not corrected.
+Each agent's ratio covers only its own action. A team's values depend on all actions, but the variance of the product of
+all ratios grows exponentially with the number of agents. Decentralised policies learn from their own action and treat
+the others as a part of the environment. Its drift within a few rounds stays uncorrected.
 """
 
 from typing import NamedTuple
@@ -36,7 +35,7 @@ from marless.functions.nn.layers import Array
 from marless.functions.nn.losses import mask_logits
 from marless.functions.nn.networks import unroll
 
-# Log ratios are cut off here, so that neither a ratio nor the square of one overflows.
+# Log ratios are cut off here, so that ratios and their squares stay finite.
 _MOST_LOG_RATIO = 20.0
 
 
@@ -62,7 +61,7 @@ def estimate_advantages(
 
 
 def is_corrected(context: Context[PpoConfig]) -> bool:
-    """Whether rows have weights, and PPO clips the ratio to the policy that the round begins with."""
+    """Return True if rows have weights, and PPO clips the ratio to the policy at the round's start."""
     return bool(context.age) and CORRECTIONS[context.config.correction].cap is not None
 
 
@@ -108,11 +107,11 @@ def behaviour_log_probability(context: Context[PpoConfig], agent: int) -> Array:
 
 
 def staleness(context: Context[PpoConfig], group: int) -> dict[str, float]:
-    """How old data differs from the round's policies: metrics of the rows that the group learns from.
+    """Measure the distance of old data from the round's policies, as metrics of the rows that the group learns from.
 
     `stale_ratio` is the mean of the ratios proximal over behaviour, 1 but for chance. `stale_clip_fraction` is the
-    share of rows whose weight is at the cap because their ratio is above it. `effective_sample_size` is the share of
-    the rows that would say as much with equal weights (Kish, 1965): mean² / mean of squares.
+    share of rows with a ratio above the cap, which is then their weight. `effective_sample_size` is the share of the
+    rows that would say as much with equal weights (Kish, 1965): mean² / mean of squares.
     """
     mask, cap = learned_from(context, group), CORRECTIONS[context.config.correction].cap
     ratio = _ratios(context, group)[mask]
@@ -127,7 +126,7 @@ def staleness(context: Context[PpoConfig], group: int) -> dict[str, float]:
 
 
 def _ratios(context: Context[PpoConfig], group: int) -> Array:
-    """Proximal over behaviour ``[n, T, E]``, of double precision; 1 where an agent is dead and no action was taken."""
+    """Proximal over behaviour ``[n, T, E]``, in double precision, and 1 for dead agents, which take no action."""
     agents = members(context.team, group)
     recorded = np.stack([behaviour_log_probability(context, agent) for agent in agents]).astype(np.float64)
     change = np.clip(proximal_log_probability(context, group) - recorded, -_MOST_LOG_RATIO, _MOST_LOG_RATIO)

@@ -1,9 +1,9 @@
 """Extreme eigenvalues of the Hessian of a policy's training loss, without the Hessian.
 
-A product with the Hessian costs about as much as two gradients when it is formed by differentiating the gradient's own
-computation along a direction (Pearlmutter, "Fast Exact Multiplication by the Hessian", 1994); Lanczos' method finds
-both ends of the spectrum with a few products. Matrices are multiplied by methods, not operators: on matrices this small
-the overhead of operators is a fifth of the time.
+A product with the Hessian costs about two gradients, by differentiating the gradient's computation along a direction
+(Pearlmutter, "Fast Exact Multiplication by the Hessian", 1994). Lanczos' method finds both ends of the spectrum with a
+few products. Matrices are multiplied by methods, not operators: on matrices this small the overhead of operators is a
+fifth of the time.
 """
 
 import math
@@ -24,8 +24,8 @@ from marless.functions.nn.shape import Network
 FEWEST = 5
 # The orthogonal component is mostly rounding error if its square is at most this share of the projection's square.
 LITTLE = 0.01
-# Step of central differences as a share of the parameters' norm, near the cube root of the precision: there truncation
-# error and rounding error are of similar size.
+# Step of central differences as a share of the parameters' norm. Near the cube root of the precision, truncation and
+# rounding errors are of similar size.
 DIFFERENCE_STEP = 1e-5
 
 
@@ -52,8 +52,8 @@ def policy_derivatives(
 ) -> Derivatives:
     """Derivatives of `losses.clipped_policy_loss` at the weights that sampled the actions, where all ratios are 1.
 
-    With u = (one-hot of the action) - p and q = log p + H, a row's surrogate -r A has the derivatives f = -A u and
-    -A (u uᵀ - diag(p) + p pᵀ), its bonus -w H has f = w p q and w (diag(p (q + 1)) - p_i p_j (q_i + q_j + 1)). Summed
+    Let u = (one-hot of the action) - p and q = log p + H. A row's surrogate -r A has the derivatives f = -A u and -A (u
+    uᵀ - diag(p) + p pᵀ). Its bonus -w H has `f = w p q` and `w (diag(p (q + 1)) - p_i p_j (q_i + q_j + 1))`. Summed
     over both, the second is diag(f + w p) - p gᵀ - g pᵀ with g = f + w p / 2.
     """
     log_p = log_probabilities(logits, legal)
@@ -74,8 +74,8 @@ def policy_derivatives(
 
 
 class _Layer(NamedTuple):
-    """A layer after the first: its inputs `inputs` (activations and a 1), its weight, its `grad` d loss / d outputs,
-    and for the activations the `slope` tanh' and the `bend`, d `slope` / d activations times d loss / d activations."""
+    """A layer after the first: its `inputs` (activations and a 1), its weight, and its `grad` d loss / d outputs. For
+    the activations it has the `slope` tanh' and the `bend`, d `slope` / d activations times d loss / d activations."""
 
     inputs: Array
     weight: Array
@@ -185,9 +185,9 @@ def extremes(times: Callable[[Array], Array], start: Array, most: int, residual:
     """Both ends of the spectrum of a symmetric operator, by at most `most` products, from the direction `start`.
 
     Lanczos' method with full reorthogonalisation (Golub and Van Loan, "Matrix Computations", chapter 10). It ends early
-    once the relative residuals of both ends are at most `residual`; their relative errors are then of the order of
-    `residual` squared. The projected matrix includes the next row, whose diagonal element is not computed yet; an
-    estimate of this element brings the ends closer to the true eigenvalues.
+    once the relative residuals of both ends are at most `residual`. Their relative errors are then of the order of
+    `residual` squared. The projected matrix includes the next row before its diagonal element is computed. An estimate
+    of this element brings the ends closer to the true eigenvalues.
     """
     most = min(most, len(start))
     basis = np.empty((most, len(start)), start.dtype)
@@ -209,8 +209,8 @@ def extremes(times: Callable[[Array], Array], start: Array, most: int, residual:
 
 
 def _apart(vector: Array, basis: Array) -> tuple[Array, float, Array, bool]:
-    """The component of `vector` orthogonal to the orthonormal rows `basis`, and its length; the projections of `vector`
-    on the rows; and whether the component is small.
+    """Return the component of `vector` orthogonal to the orthonormal rows `basis`, its length, and the projections of
+    `vector` on the rows. The flag is True if the component is small.
 
     A small component is largely rounding error, which a second pass removes.
     """

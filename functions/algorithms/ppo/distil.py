@@ -1,8 +1,8 @@
 """Distillation of one network from others on given inputs, in closed form.
 
-Policies minimise KL(teacher || student), which up to a constant is the cross entropy with the teacher's probabilities
-(Rusu et al., "Policy Distillation", ICLR 2016), for discrete and continuous actions; critics minimise the squared
-error. Everything here is pure; a batch has B rows.
+Policies minimise KL(teacher || student), up to a constant the cross entropy with the teacher's probabilities (Rusu et
+al., "Policy Distillation", ICLR 2016). Actions may be discrete or continuous. Critics minimise the squared error.
+Everything here is pure. A batch has B rows.
 """
 
 import itertools
@@ -79,8 +79,8 @@ class ChoiceTarget(DistilTarget):
 class GaussianTarget(DistilTarget):
     """Gaussian actions with the teacher's `means` and `log_std` ``[rows, d]``.
 
-    KL of a row is the sum over d of log(s / t) + (t² + (m - n)²) / (2 s²) - ½ for the student's mean m and standard
-    deviation s, and the teacher's n and t.
+    KL of a row is the sum over d of log(s / t) + (t² + (m - n)²) / (2 s²) - ½. The student has mean m and standard
+    deviation s, the teacher n and t.
     """
 
     means: Array
@@ -116,7 +116,7 @@ def branchwise(logits: Array, sizes: tuple[int, ...], legal: NDArray[np.bool_] |
 
 
 def log_probabilities(logits: Array, legal: NDArray[np.bool_] | None) -> Array:
-    """Log-probabilities of logits ``[B, actions]``; illegal ones have probability exactly 0 and a finite logarithm."""
+    """Log-probabilities of logits ``[B, actions]``. Illegal actions have probability 0 and a finite logarithm."""
     return np.ascontiguousarray(log_softmax(np.ascontiguousarray(mask_logits(logits, legal).T), axis=0).T)
 
 

@@ -23,7 +23,7 @@ class GradientNoise(NamedTuple):
 
 
 class SampleBlocks(NamedTuple):
-    """`parts`: the environments of each sample; `size`: their number in units of a rollout's environments."""
+    """`parts` are the environments of each sample, and `size` is their number in units of a rollout's environments."""
 
     parts: tuple[range, ...]
     size: float
@@ -45,8 +45,8 @@ def sample_blocks(rollouts: int, num_envs: int) -> SampleBlocks:
 def noise_estimate(gradients: NDArray[Any], size: float = 1.0) -> GradientNoise:
     """Unbiased estimates from `gradients` ``[U, parameters]``, each the mean over the data of `size` rollouts.
 
-    The variance of the mean of U independent samples is 1 / U of theirs, and the squared mean exceeds the square of the
-    true gradient by this much on average. Raises `ValueError` for fewer than two samples.
+    The mean of U independent samples has 1 / U of their variance. On average its square exceeds the square of the true
+    gradient by this much. Raises `ValueError` for fewer than two samples.
     """
     if (count := len(gradients)) < 2:
         raise ValueError(f"the noise of a gradient needs at least 2 samples, got {count}")

@@ -5,13 +5,14 @@ in the advantages. For n rows with advantages A of mean m and standard deviation
 
     gradient = -(Σ (A - m) ∇log π) / (s n) - c (Σ ∇H) / n.
 
-m and s are those of the round and follow from those of its parts (Chan et al., 1983). A part k with mean m_k sums
-(A - m_k) ∇log π and ∇log π, because Σ (A - m) ∇log π = Σ_k [Σ (A - m_k) ∇log π + (m_k - m) Σ ∇log π]: exact, and
-without the cancellation of large means. So a part takes one forward and three backward passes of the policy.
+m and s belong to the round and follow from its parts' statistics (Chan et al., 1983). A part k with mean m_k sums (A -
+m_k) ∇log π and ∇log π. This is exact, without the cancellation of large means: `Σ (A - m) ∇log π = Σ_k [Σ (A - m_k)
+∇log π + (m_k - m) Σ ∇log π]`. So a part takes one forward and three backward passes of the policy.
 
-The critic's targets are in units of the normaliser that the round came in with, and not of the one that the round's
-targets have updated, which is known only at its end; the next round's critic learns in those units. This is the one
-difference to `ppo.py` with one epoch and one minibatch besides rounding. The ratio counts as exactly 1.
+The critic's targets are in units of the normaliser at the round's start, because the round's targets update it only at
+the end. The next critic learns in those units. Apart from rounding, only this differs from `ppo.py` with one epoch and
+one minibatch. This is the one difference to `ppo.py` with one epoch and one minibatch besides rounding. The ratio
+counts as exactly 1.
 """
 
 import functools
@@ -39,8 +40,8 @@ from marless.functions.nn.normaliser import Statistics, merge_statistics, statis
 
 Wide = NDArray[np.float64]
 
-# The names of a part's sums. Gradients ``[parameters]`` have the precision of their network, all else is double:
-# statistics ``[3, n]`` by agent, of advantages ``[3]``; rows of the policy and sums of their metrics ``[n]`` by agent.
+# The names of a part's sums. Gradients ``[parameters]`` have the precision of their network, all others double.
+# Statistics are ``[3, n]`` by agent, of advantages ``[3]``. Sums of rows and of policy metrics are ``[n]`` by agent.
 CENTRED, SCORE, ENTROPY = "gradient/advantage", "gradient/score", "gradient/entropy"
 VALUE, VALUE_LOSS = "gradient/value", "value_loss"
 ADVANTAGES, TARGETS, ERRORS = "statistics/advantage", "statistics/target", "statistics/error"
@@ -49,7 +50,7 @@ SEEN, METRIC, ROWS = "seen/", "metric/", "rows"
 
 @dataclass(frozen=True)
 class Term:
-    """A sum over rows as the engine takes it, see `engine.Loss`; `value` is the sum where somebody reports it."""
+    """A sum over rows for the engine, see `engine.Loss`. `value` is the sum if it is reported."""
 
     grad_output: Array
     grad_log_std: Array | None = None
@@ -86,7 +87,7 @@ class GradientSums:
         samples = self._ppo.critic_samples(context, group, network.weights)
 
         def term(outputs: Array, log_std: Array | None, rows: RowIndices) -> Term:
-            # At these weights no value has moved, so that its clip does not bind.
+            # At these weights values are unchanged, so their clip has no effect.
             distance = outputs[:, 0] - goals[rows]
             loss = float(huber(distance, delta).sum(dtype=np.float64))
             return Term(np.clip(distance, -delta, delta)[:, np.newaxis], value=loss)
@@ -190,9 +191,9 @@ def policy(context: Context[PpoConfig], group: int, sums: Sequence[Tensors]) -> 
 
 
 def _step(network: Trainable, gradient: Array, count: float) -> float:
-    """One step along the mean of a gradient that was summed over `count` rows; returns its norm before clipping.
+    """One step along the mean of a gradient that was summed over `count` rows. Returns its norm before clipping.
 
-    Without rows there is no step, as in `ppo.py`: Adam's would still move along earlier gradients.
+    There is a step only if there are rows (see `ppo.py`), because Adam's would still move along earlier gradients.
     """
     return network.apply(gradient / count) if count else 0.0
 

@@ -1,11 +1,11 @@
-"""Heterogeneous-agent PPO: the groups of a side learn one after the other, each on what those before it changed.
+"""Heterogeneous-agent PPO: the groups of a side learn in turn, each given the changes of the groups before it.
 
 Kuba et al., "Trust Region Policy Optimisation in Multi-Agent Reinforcement Learning", 2022, algorithm 4. The joint
-advantage of an update is a sum over agents in any order, in which an agent's term is conditioned on the new policies of
-the agents before it. So a group's advantages are multiplied by the probability ratios, new over old, of the actions
-that earlier groups took. The order is drawn for every round.
+advantage of an update is a sum over agents in any order. An agent's term is conditioned on the new policies of the
+agents before it. So a group's advantages are multiplied by the probability ratios, new over old, of the actions that
+earlier groups took. The order is drawn for every round.
 
-As in MAPPO each group has a centralised critic; with the team's reward, the default, all of them learn the same values.
+Like MAPPO, each group has a centralised critic. With the team's reward, the default, all critics learn the same values.
 """
 
 from collections.abc import Mapping
@@ -46,10 +46,10 @@ def _factor(context: Context[HappoConfig], group: int) -> Array:
 
 
 def _ratio(context: Context[HappoConfig], group: int, weights: Weights) -> Array:
-    """The probability of the actions of the group's agents ``[T, E]`` by the new `weights` over that by the old ones.
+    """The probability of the actions of the group's agents ``[T, E]``, new `weights` over old weights.
 
     Both are on inputs as the round sampled them: new statistics of inputs are no step of the policy. The old weights
-    are those that the round begins with, or, if the data is old and not corrected, those that sampled it.
+    are the weights at the round's start or, if the data is old and not corrected, at sampling.
     """
     batch = context.batch
     old = correction.proximal_log_probability(context, group) if correction.is_corrected(context) else None

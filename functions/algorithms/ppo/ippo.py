@@ -1,7 +1,7 @@
 """Independent PPO: policies and critics see their agent's observation.
 
-De Witt et al., "Is Independent Learning All You Need in the StarCraft Multi-Agent Challenge?", 2020. The stages are
-in `ppo.py`; IPPO only adds the independent critic's inputs.
+De Witt et al., "Is Independent Learning All You Need in the StarCraft Multi-Agent Challenge?", 2020. The stages are in
+`ppo.py`. IPPO only adds the independent critic's inputs.
 """
 
 from marless.functions.algorithms.ppo.gradient_sums import GradientSums

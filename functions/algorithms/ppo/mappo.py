@@ -1,7 +1,7 @@
 """Multi-agent PPO: policies see their agent's observation, critics see the state of the whole team.
 
 Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games", NeurIPS D&B 2022. The stages are in
-`ppo.py`; MAPPO only adds the centralised critic's inputs.
+`ppo.py`. MAPPO only adds the centralised critic's inputs.
 """
 
 from marless.functions.algorithms.ppo.gradient_sums import GradientSums

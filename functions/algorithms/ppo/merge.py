@@ -1,9 +1,9 @@
-"""How a merge of groups changes the networks of the PPO family, beyond copying those of the base.
+"""Merge groups of the PPO family: change their networks beyond copying the base's.
 
 "Multi-Agent Reinforcement Learning with Serverless Computing" (SoCC 2025) makes one member's policy the policy of the
-new group and does not specify critics, normalisers, optimisers or the other members' knowledge. Here critics are
-grouped like policies, optimisers keep the base's moments, the normaliser is estimated from all members' value targets,
-and the new networks can be distilled from those of every member.
+new group. It leaves open critics, normalisers, optimisers and the other members' knowledge. Here critics are grouped
+like policies, and optimisers keep the base's moments. The normaliser is estimated from all members' value targets. The
+new networks can be distilled from every member's networks.
 """
 
 from collections.abc import Callable
@@ -43,8 +43,8 @@ class MemberValues(NamedTuple):
 class Distillation:
     """The pooled rows of a new group's living members, and the minibatches of distillation.
 
-    In `context` they are members of the new team, whose inputs are normalised as those of the base; in `apart` each is
-    a group with its old networks.
+    In `context` they are members of the new team, with inputs normalised by the base's statistics. In `apart` each is a
+    group with its old networks.
     """
 
     def __init__(self, apart: Context[PpoConfig], target: Team, group: int, base: int, steps: int) -> None:
@@ -53,7 +53,7 @@ class Distillation:
         self.apart, self.context, self.group = apart, context, group
         alive = context.batch.alive[members(context.team, group)]
         rng = generator(context.seed, context.round, "distil", group)
-        if context.config.recurrent:  # whole rollouts, so that hidden states are never those of older weights
+        if context.config.recurrent:  # whole rollouts, so that hidden states always come from the current weights
             count, most = int(alive.any(axis=1).sum()), max(1, distil.ROWS // alive.shape[1])
         else:
             count, most = int(alive.sum()), distil.ROWS
@@ -64,7 +64,7 @@ class Distillation:
         return training_samples(self.context, self.group, weights, of)
 
     def student(self, tensors: Tensors, part: str, name: str) -> Trainable:
-        """The network `<part>/<name>` with new moments, since those of the base belong to another loss."""
+        """The network `<part>/<name>` with new moments, since the base's moments belong to another loss."""
         config = self.context.config
         settings = OptimiserSettings(distil.STEP_SIZE, config.adam_eps, config.max_grad_norm)
         return Trainable(engine_of(config).descent(tensors, f"{part}/{name}", settings))
@@ -83,15 +83,15 @@ class Distillation:
 
 @dataclass(frozen=True)
 class Merging:
-    """Merges groups of a PPO algorithm whose critic has the inputs of `view`."""
+    """Merges groups of a PPO algorithm. Its critic has the inputs of `view`."""
 
     view: CriticView
 
     def merge(self, context: Context[PpoConfig], target: Team, group: int, base: int, distil_steps: int) -> StageResult:
-        """Normaliser, critic and, with distillation, policy of `group`; see `stage.Merge`.
+        """Normaliser, critic and, with distillation, policy of `group`. See `stage.Merge`.
 
-        The critic is rescaled so that its denormalised values stay the same although the normaliser changes (van
-        Hasselt et al., "Learning values across many orders of magnitude", 2016).
+        The critic is rescaled so that its denormalised values stay the same (van Hasselt et al., "Learning values
+        across many orders of magnitude", 2016).
         """
         name = group_name(group)
         estimates = self._estimates(context, members(target, group))
@@ -135,7 +135,7 @@ class Merging:
 def _critic_of(
     context: Context[PpoConfig], base: int, name: str, before: Normaliser, after: Normaliser
 ) -> dict[str, Array]:
-    """The critic of `base` as that of the group `name`, with the values that it had.
+    """The critic of `base` for the group `name`, with unchanged values.
 
     A critic of a factory stays as it is, so that its values are wrong until it is distilled.
     """

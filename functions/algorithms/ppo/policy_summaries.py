@@ -1,9 +1,8 @@
 """Summaries that learners of the PPO family report of their policies.
 
-Distances between policies are computed from `behaviour`, `gaussian` and `density`; `curvature` and `noise` estimate how
-much data a policy can use, and `rewards` tells members of a group apart by what they are
-rewarded for. The observations that agents are compared on are drawn at an address of the round and the
-class alone, so independent learners report on the same observations.
+Distances between policies are computed from `behaviour`, `gaussian` and `density`. `curvature` and `noise` estimate how
+much data a policy can use. `rewards` tells members of a group apart by their rewards. Observations for comparing agents
+are drawn at an address of the round and the class alone, so independent learners report on the same observations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +51,7 @@ PRODUCTS, RESIDUAL = 16, 0.3
 def behaviour(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
     """Action probabilities ``[256, actions]`` of every member's new policy on the observations of its class.
 
-    The observations are drawn equally from all agents of the class, living ones first; every member's policy gets each
+    The observations are drawn equally from all agents of the class, living ones first. Every member's policy gets each
     of them with the member's one-hot and the actions that were legal there. A recurrent policy also gets the earlier
     steps of the episode. The probabilities of several choices are divided by the number of choices, so that they sum to
     1. Continuous actions have no such summary.
@@ -97,8 +96,8 @@ def density(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryRe
     """Samples ``[250, 4]`` of every member's observations and actions, compressed jointly for the class.
 
     Section 4.3.2 of "Multi-Agent Reinforcement Learning with Serverless Computing" (SoCC 2025) compares kernel
-    densities of agents' observations and actions after a principal-component analysis. It does not say on what the
-    components are fitted; densities in coordinates fitted per agent would not be comparable.
+    densities of agents' observations and actions after a principal-component analysis. The data for fitting the
+    components is left open. Densities in coordinates fitted per agent would not be comparable.
     """
     batch, agents = before.batch, members(before.team, group)
     index, _ = batch.place(agents[0])
@@ -114,10 +113,10 @@ def density(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryRe
 def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
     """`largest` and `smallest` eigenvalue of the Hessian of the policy's loss at the incoming weights.
 
-    They are computed on a small sample of the group's rows, as in the paper (section 4.4), which does not say how
-    small. The eigenvalues of such a sample are about ten times as large as those of all rows, and their ratio is almost
-    unrelated to that of all rows: any use of it needs evidence that it is more than noise. A group without rows has no
-    such summary, nor has a network of a factory.
+    They are computed on a small sample of the group's rows, like the paper's (section 4.4), which does not say how
+    small. The eigenvalues of such a sample are about ten times as large as the eigenvalues of all rows. The two ratios
+    are almost unrelated, so any use of the ratio needs evidence that it is more than noise. Groups without rows and
+    networks of a factory are left out.
     """
     data, name = policy_loss(before, group), f"policy/{group_name(group)}"
     count = len(data.actions)
@@ -151,7 +150,7 @@ def _hessian(
 def _differences(
     before: Context[PpoConfig], group: int, data: ClippedPolicyLoss, sample_size: int, rng: np.random.Generator
 ) -> DifferenceHessian:
-    """The Hessian of any policy on about `sample_size` rows; on whole chunks for a recurrent policy."""
+    """The Hessian of any policy on about `sample_size` rows, in whole chunks for a recurrent policy."""
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
     pieces = policy_samples(before, group, recurrent.views(network, flat))
     share = min(1.0, sample_size / len(data.actions))
@@ -162,7 +161,7 @@ def _differences(
 def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
     """`trace` and `square` of the policy's gradient at the incoming weights, per rollout.
 
-    A single rollout shows no variation, so it has no such summary.
+    A single rollout has no variation, so there is no such summary.
     """
     batch = before.batch
     data = policy_loss(before, group)
@@ -181,8 +180,8 @@ def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResu
 def rewards(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
     """For every member ``[members, blocks]``: errors of each member's reward model on its steps, see `reward_models`.
 
-    If all living members get the same reward in every step, or the algorithm learns from the reward of the team, the
-    errors are those of `team_reward_models`. A group of one has no such summary.
+    The errors come from `team_reward_models` if all living members get the same reward in every step, or the algorithm
+    learns from the team's reward. A group of one has no such summary.
     """
     batch, agents = before.batch, members(before.team, group)
     agent_rewards, alive = batch.rewards[agents], batch.alive[agents]
@@ -256,7 +255,7 @@ def draw_rows(context: Context[PpoConfig], index: int, purpose: str, count: int)
 def compress(vectors: Array, dimensions: int) -> NDArray[np.float64]:
     """``[rows, features]`` as their first principal components ``[rows, dimensions]``, fewer if there are no more.
 
-    Features are divided by their standard deviation; constant features do not count. Each axis has the sign that makes
+    Features are divided by their standard deviation. Constant features do not count. Each axis has the sign that makes
     its largest weight positive, so that equal vectors give equal components.
     """
     wide = vectors.astype(np.float64)

@@ -1,9 +1,9 @@
 """The PPO family as a stage graph: post-process, then critic and policy side by side.
 
-Values, advantages and targets are computed once, with the round's incoming weights and normaliser; then the normaliser
-updates once; then critic and policy train independently, each with its own optimiser and gradient clipping. What
-differs where policies of an earlier round sampled the data is in `correction`. Schulman et al., 2017; details after
-Huang et al., "The 37 Implementation Details of PPO", 2022, and Yu et al., "The Surprising Effectiveness of PPO in
+Values, advantages and targets are computed once, with the round's incoming weights and normaliser. Then the normaliser
+updates once. Then critic and policy train independently, each with its own optimiser and gradient clipping.
+`correction` has the differences for data that policies of an earlier round sampled. Sources: Schulman et al., 2017.
+Huang et al., "The 37 Implementation Details of PPO", 2022. Yu et al., "The Surprising Effectiveness of PPO in
 Cooperative Multi-Agent Games", 2022.
 """
 
@@ -60,7 +60,7 @@ SPREAD_GUARD = 1e-8
 
 class RoundEstimates(NamedTuple):
     """In double precision the `advantage` ``[rows]`` of `learned_from`, and for the critic's `rows` ``[n, T, E]`` the
-    `targets` and `values` ``[rows]``, both as rewards; `raw` values are in units of the normaliser."""
+    `targets` and `values` ``[rows]`` in units of reward. `raw` values are in units of the normaliser."""
 
     advantage: Array
     targets: Array
@@ -107,7 +107,7 @@ class Ppo:
         mean, spread = (advantage.mean(), float(advantage.std())) if len(advantage) else (0.0, 0.0)
         normaliser = normaliser_of(context, group).update(targets, context.config.value_decay)
         metrics = ByAgent.of(members(context.team, group), rows).explained_variance(estimates.values, targets)
-        precision = estimates.raw.dtype  # statistics need float64; training uses the precision of the weights
+        precision = estimates.raw.dtype  # statistics need float64, and training uses the precision of the weights
         return StageResult(
             {
                 f"advantage/{name}": ((advantage - mean) / (spread + SPREAD_GUARD)).astype(precision),
@@ -119,7 +119,7 @@ class Ppo:
         )
 
     def estimates(self, context: Context[PpoConfig], group: int) -> RoundEstimates:
-        """What the group's critic, with its incoming weights and normaliser, makes of the batch."""
+        """Return the estimates of the group's critic for the batch, with its incoming weights and normaliser."""
         batch, normaliser = context.batch, normaliser_of(context, group)
         raw, after = self._values(context, group)
         values = normaliser.denormalise(raw.astype(np.float64))
@@ -146,7 +146,7 @@ class Ppo:
         return StageResult({**network.tensors("critic", name), **statistics}, metrics)
 
     def critic_samples(self, context: Context[PpoConfig], group: int, weights: Weights) -> Samples:
-        """What the group's critic is trained on."""
+        """Return the training samples of the group's critic."""
         rows, length = learning_signal(context, group).loss_mask, context.config.data_chunk_length
         return training_samples(context, group, weights, lambda agent: self.inputs(context, agent)[0], length, rows)
 
@@ -204,7 +204,7 @@ def normaliser_of(context: Context[PpoConfig], group: int) -> Normaliser:
 
 
 def policy_samples(context: Context[PpoConfig], group: int, weights: Weights) -> Samples:
-    """What the group's policy is trained on."""
+    """Return the training samples of the group's policy."""
     length = context.config.data_chunk_length
     return training_samples(context, group, weights, lambda agent: observations(context, agent), length)
 

@@ -26,9 +26,9 @@ CorrectionName = Literal["vtrace", "decoupled", "none"]
 
 
 class Correction(NamedTuple):
-    """How PPO learns from data of an earlier round, see `marless.functions.algorithms.ppo.correction`.
+    """A correction for data of an earlier round, see `marless.functions.algorithms.ppo.correction`.
 
-    `cap`: the largest weight of a row; None where rows have no weights. `traces`: V-trace instead of GAE.
+    `cap`: the largest weight of a row, or None if rows are unweighted. `traces`: V-trace instead of GAE.
     """
 
     cap: float | None = None
@@ -46,7 +46,7 @@ class PpoConfig(specification.NetworkConfig, frozen=True, kw_only=True):
     """The settings of the PPO family.
 
     MPE needs a short horizon: with gamma 0.99 separate networks stay on a plateau for a time that depends on the seed.
-    `recurrent` and `data_chunk_length` are as in the code of MAPPO; `time_limit` as in Pardo et al., "Time Limits in
+    `recurrent` and `data_chunk_length` follow the code of MAPPO. `time_limit`: Pardo et al., "Time Limits in
     Reinforcement Learning", 2018.
 
     Attributes:
@@ -57,7 +57,7 @@ class PpoConfig(specification.NetworkConfig, frozen=True, kw_only=True):
         clip_schedule: how clip_coef falls, like lr_schedule
         ent_schedule: how ent_coef falls, like lr_schedule
         value_clip: how far a value may move in a round, in normalised units. Lower is more stable, but slower
-        huber_delta: error at which the value loss turns linear, in normalised units. Lower makes outliers count less
+        huber_delta: error above which the value loss is linear, in normalised units. Lower makes outliers count less
         value_decay: memory of the value normaliser per round. Higher averages over more rounds
         normalise_observations: normalise observations by their running mean and variance, cut off at ±10. Helps if
             observations have different scales
@@ -112,11 +112,11 @@ class PpoConfig(specification.NetworkConfig, frozen=True, kw_only=True):
         return f"learns in {epochs}: set algorithm.epochs=1 and algorithm.num_minibatches=1"
 
     def critic_view(self, view: agent_inputs.CriticView) -> agent_inputs.CriticView:
-        """What critics see with these settings, in an algorithm whose critics see `view`."""
+        """Return the view of critics with these settings, given the algorithm's `view`."""
         return view
 
     def resolved(self, spec: EnvSpec) -> Self:
-        """Fills in the learning rate, which is lower for larger teams, whose agents move each other's targets."""
+        """Fills in the learning rate. It is lower for larger teams, because their agents move each other's targets."""
         if self.lr is not None:
             return self
         return msgspec.structs.replace(self, lr=1e-3 if len(spec.agents) < 6 else 7e-4)
@@ -160,7 +160,7 @@ class HappoConfig(CentralisedConfig, frozen=True, kw_only=True, tag_field="name"
 def actor_and_critic(
     view: agent_inputs.CriticView, spec: EnvSpec, team: Team, config: PpoConfig, group: int
 ) -> tuple[Network, Network]:
-    """The group's policy, and its critic, whose inputs are those of `view` unless its settings say otherwise."""
+    """The group's policy and critic. The critic has the inputs of `view`, unless its settings say otherwise."""
     agent = agent_inputs.members(team, group)[0]
     kind = next(kind for kind in spec.classes if agent in kind.agents)
     identity, norm = len(spec.agents) if team.identity else 0, LayerNorm if config.layer_norm else None

@@ -1,7 +1,7 @@
 """Soft critics: their training, and the gradient of their values with respect to the actions.
 
-The value is the lesser one of two critics. The return of a soft policy has the entropies of all later steps, times the
-temperature: an agent's own, so critics of different agents of a team differ (as in Iqbal and Sha,
+The value is the lesser one of two critics. The return of a soft policy includes the entropies of all later steps, times
+the temperature. An agent's critic counts only its own, so critics in a team differ (Iqbal and Sha,
 "Actor-Attention-Critic for Multi-Agent Reinforcement Learning", 2019).
 """
 
@@ -23,8 +23,8 @@ from marless.functions.nn.networks import Weights
 
 
 class Followed(NamedTuple):
-    """What follows every step: the `actions` of all agents that critics see, by agent, and the `entropy` of the
-    policies of the group's own agents ``[n, T, E]``."""
+    """The `actions` after every step of all agents that critics see, by agent, and the `entropy` of the own agents'
+    policies ``[n, T, E]``."""
 
     actions: Actions
     entropy: Array
@@ -36,7 +36,7 @@ def train_step(
     """One step of the group's critics and their targets, and d policy loss / d policy's actions, without the entropy.
 
     `context` is not a minibatch's. `now` ``[n, T, E, width]`` are samples of the policy's actions at the minibatch's
-    steps, `after` is what follows these steps, and `after_own` what follows all of the round's own steps, in its
+    steps. `after` are the actions that follow these steps, and `after_own` follow all of the round's own steps, in its
     last update.
     """
     name, metrics = group_name(group), dict[str, float]()
@@ -49,8 +49,8 @@ def train_step(
 
 
 def _action_gradient(weights: list[Weights], inputs: CriticInputs, steps: NetworkInputs, own_actions: Array) -> Array:
-    """d(-mean Q) / d `own_actions` of living agents' rows ``[n, T, E, width]``, Q the lesser value; the others' actions
-    are as recorded."""
+    """d(-mean Q) / d `own_actions` of living agents' rows ``[n, T, E, width]``. Q is the lesser value, with recorded
+    actions of others."""
     loss_mask = by_column(learning_signal(inputs.context, inputs.agents, team=False).loss_mask)
     share = loss_mask * own_actions.dtype.type(-1 / max(1, int(loss_mask.sum())))
     rows = [OwnActions.of(net, inputs, steps, own_actions) for net in weights]

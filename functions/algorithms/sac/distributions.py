@@ -1,10 +1,10 @@
 """Samples of soft policies, and the gradients through them, in closed form.
 
 Samples of continuous actions are reparameterised (Haarnoja et al., "Soft Actor-Critic Algorithms and Applications",
-2018), those of discrete ones straight-through Gumbel-softmax samples, as in MADDPG. They have `actions` ``[B, width]``
-as critics read them, and the `entropy` ``[B]`` of their distribution in nats: exact for discrete actions, -log p of the
-sample for continuous ones. `backward` gives d loss / d outputs ``[B, out]`` from d loss / d actions and d loss / d
-entropy ``[B]``.
+2018). Samples of discrete actions are straight-through Gumbel-softmax samples, like MADDPG's. They have `actions` ``[B,
+width]`` for critics, and the `entropy` ``[B]`` of their distribution in nats. It is exact for discrete actions, and
+-log p of the sample for continuous ones. `backward` gives d loss / d outputs ``[B, out]`` from d loss / d actions and d
+loss / d entropy ``[B]``.
 """
 
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class Numbers:
 
 
 def sample(kind: AgentClass, outputs: Array, legal: Flags | None, rng: np.random.Generator) -> Choices | Numbers:
-    """Samples for the outputs ``[B, out]`` of policies of this class, whose `legal` actions are ``[B, actions]``."""
+    """Samples for the outputs ``[B, out]`` of policies of this class. `legal` actions are ``[B, actions]``."""
     shape = (len(outputs), kind.actions)
     if kind.continuous:
         return Numbers(SquashedSample.of(outputs, rng.standard_normal(shape, dtype=np.float32).astype(outputs.dtype)))

@@ -1,8 +1,8 @@
 """Multi-agent SAC: policies see their own observations, and their critics the state and the actions of all learners.
 
 SAC with the critics of MADDPG (Lowe et al., "Multi-Agent Actor-Critic for Mixed Cooperative-Competitive Environments",
-2017): the other agents' actions are the recorded ones in a policy's gradient, and samples of their policies in the
-critics' targets. A critic sees the agents of all sides that learn, and learns from the reward of its own side.
+2017). The other agents' actions are the recorded actions in a policy's gradient, and samples of their policies in the
+critics' targets. A critic sees the learning agents of all sides, and learns from the reward of its side.
 """
 
 from collections.abc import Mapping

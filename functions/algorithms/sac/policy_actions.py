@@ -42,7 +42,7 @@ def policy_samples(context: Context[SacConfig], group: int, weights: Weights) ->
 
 
 def current_actions(context: Context[SacConfig], group: int) -> Array:
-    """Samples of the policy's actions at every step ``[n, T, E, width]``; zeros once an agent is dead."""
+    """Samples of the policy's actions at every step ``[n, T, E, width]``, or zeros once an agent is dead."""
     agents, steps = members(context.team, group), len(context.batch.ended)
     samples, _ = policy_samples(context, group, weights_of(context, f"policy/{group_name(group)}"))
     columns = samples.actions.reshape(steps, -1, samples.actions.shape[-1])
@@ -50,15 +50,15 @@ def current_actions(context: Context[SacConfig], group: int) -> Array:
 
 
 class After(NamedTuple):
-    """What a group's agents do after every step: sampled `actions` ``[n, T, E, width]``, and the `entropy` of what they
-    were sampled from ``[n, T, E]``; both are 0 for dead agents."""
+    """The group's sampled `actions` after every step ``[n, T, E, width]``, and the `entropy` of their distributions
+    ``[n, T, E]``. Both are 0 for dead agents."""
 
     actions: Array
     entropy: Array
 
 
 def actions_after(context: Context[SacConfig], group: int, address: str = "") -> After:
-    """What the policy does after every step of the context; `address` tells several draws of an update apart."""
+    """Sample the policy's actions after every step of the context. `address` tells several draws of an update apart."""
     agents, kind = members(context.team, group), group_kind(context, group)
     outputs = group_outputs_after(context, "policy", group)
     rng = generator(context.seed, context.round, f"sample_after{address}", context.update, group)

@@ -1,10 +1,10 @@
 """Soft actor-critic: stochastic policies that earn reward and entropy.
 
-The common part of ISAC and MASAC; their critics are in `critics.py`. Haarnoja et al., "Soft Actor-Critic Algorithms and
-Applications", 2018. Of Christodoulou, "Soft Actor-Critic for Discrete Action Settings", 2019, discrete actions have the
-exact entropy alone: here a critic reads the one-hot of an action, a target takes one sampled action, and the policy's
-gradient passes a straight-through Gumbel-softmax sample, as in Lowe et al., "Multi-Agent Actor-Critic for Mixed
-Cooperative-Competitive Environments", 2017. There a critic has an output per action, and both are exact expectations.
+The common part of ISAC and MASAC. Their critics are in `critics.py`. Haarnoja et al., "Soft Actor-Critic Algorithms and
+Applications", 2018. Only the exact entropy of discrete actions follows Christodoulou, "Soft Actor-Critic for Discrete
+Action Settings", 2019. Here a critic reads the one-hot of an action, and a target takes one sampled action. The
+policy's gradient passes a straight-through Gumbel-softmax sample (Lowe et al., "Multi-Agent Actor-Critic for Mixed
+Cooperative-Competitive Environments", 2017). There a critic has an output per action, and both are exact expectations.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ from marless.functions.randomness import generator
 
 
 def initialise(view: View, spec: EnvSpec, team: Team, config: SacConfig, seed: int, group: int) -> dict[str, Array]:
-    """A group's networks, their targets, zero moments, normaliser and temperature; raises `BadRequest` for several
+    """A group's networks, their targets, zero moments, normaliser and temperature. Raises `BadRequest` for several
     choices at once."""
     name, rng = group_name(group), generator(seed, "initialise", group)
     actor, critic = actor_and_critic(view, spec, team, config, group, stochastic=True)

@@ -18,12 +18,11 @@ PARTS = (*POLICY_PARTS, *specs.CRITIC_PARTS)
 
 
 class SacConfig(specs.CriticConfig, frozen=True, kw_only=True):
-    """The settings of both: agents explore by sampling from their policies, whose entropy a temperature holds at a
-    target.
+    """The settings of both. Agents explore by sampling from their policies, and a temperature holds the policies'
+    entropy at a target.
 
     The target of a choice is a share of the entropy of an even choice among the legal actions. The entropy of
-    continuous actions is differential, of actions in [-1, 1], where -1 per dimension is that of an even choice from a
-    fifth of the range.
+    continuous actions in [-1, 1] is differential: -1 per dimension belongs to an even choice from a fifth of the range.
 
     Attributes:
         initial_temperature: weight of the entropy at first, in scaled rewards per nat. Higher explores more at first
@@ -52,7 +51,7 @@ class MasacConfig(SacConfig, frozen=True, kw_only=True, tag_field="name", tag="m
 
 
 def part_bytes(view: specs.View, spec: EnvSpec, team: Team, config: SacConfig, group: int) -> dict[str, int]:
-    """The bytes of a group's networks, targets and moments; raises `BadRequest` for several choices at once."""
+    """The bytes of a group's networks, targets and moments. Raises `BadRequest` for several choices at once."""
     sizes = specs.actor_critic_bytes(view, spec, team, config, group, stochastic=True)
     return sizes and sizes | trained_bytes("temperature", 1)
 

@@ -1,8 +1,7 @@
 """The temperature of a group's soft policy: the weight of its entropy, which holds the entropy at a target.
 
-Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018, section 5. The loss is
-``log(temperature) (entropy - target)``, as in their code: the temperature stays above 0, and steps do not vanish with
-it.
+Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018, section 5. The loss is ``log(temperature)
+(entropy - target)``, like their code's: the temperature stays above 0, and steps do not vanish with it.
 """
 
 import numpy as np

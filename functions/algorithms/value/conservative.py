@@ -1,10 +1,10 @@
 """Conservative Q-learning: values of actions that a dataset does not show are pushed down.
 
-Kumar et al., "Conservative Q-Learning for Offline Reinforcement Learning", NeurIPS 2020, CQL(H) of equation 4: the loss
+Kumar et al., "Conservative Q-Learning for Offline Reinforcement Learning", NeurIPS 2020, CQL(H) of equation 4. The loss
 grows by `cql_alpha` times the mean of ``log Σ_a exp Q(s, a) - Q(s, a_data)``, the sum over legal actions. The paper
-halves the squared temporal-difference error, `td_loss` does not, so the weight here is twice the paper's; with Huber's
-loss, which has the half, it is the same. In joint values the term is that of every agent's utility, summed over the
-agents of a side, because the joint value increases with each of them.
+halves the squared temporal-difference error, and `td_loss` does not, so the weight here is twice the paper's. With
+Huber's loss, which has the half, it is the same. In joint values the term applies to every agent's utility, summed over
+a side's agents, because the joint value increases with each of them.
 """
 
 from typing import NamedTuple, Self
@@ -20,8 +20,8 @@ from marless.functions.nn.losses import mask_logits
 
 
 class ConservativeGap(NamedTuple):
-    """`gradient` ``[..., actions]`` is that of the sum of all gaps ``log Σ_a exp Q(s, a) - Q(s, a_data)`` by the
-    values, `mean` the mean gap."""
+    """`gradient` ``[..., actions]`` is the gradient of the sum of all gaps ``log Σ_a exp Q(s, a) - Q(s, a_data)`` by
+    the values, `mean` the mean gap."""
 
     mean: float
     gradient: Array

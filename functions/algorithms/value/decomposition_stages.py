@@ -2,7 +2,7 @@
 
 A joint value couples all agents of a side in every update. Their networks exchange little: the value of each agent's
 action and of its next one, and the loss's gradient with respect to the former. So networks may be in different
-functions; the gradient equals that of one network that contains them all.
+functions. The gradient equals the gradient of one network that contains them all.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ from marless.functions.nn.layers import Array
 
 
 def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:
-    """As `utilities.initialise`; a side has one normaliser, that of its first group."""
+    """Initialise groups with `utilities.initialise`. A side has one normaliser, in its first group."""
     tensors = utility_networks.initialise(spec, team, config, seed, group)
     if not leads_side(spec, team, group):
         del tensors[f"normaliser/{group_name(group)}"]
@@ -73,14 +73,14 @@ def policy(context: Context[UtilityConfig], group: int) -> StageResult:
 
 
 class SideUtilities(NamedTuple):
-    """The utilities of a side's agents ``[n, T, E]``, of actions taken and of next actions; see `Utilities`."""
+    """The utilities of a side's agents ``[n, T, E]``, of actions taken and of next actions, see `Utilities`."""
 
     q_taken: Array
     future: Array
 
     @classmethod
     def load(cls, context: Context[UtilityConfig], side: list[int], data: str = "") -> Self:
-        """Loads those of the side's groups; with `OWN` those of the round's own data, in its last update."""
+        """Loads the utilities of the side's groups, or with `OWN` of the round's own data, in its last update."""
         return cls(*(sent_by(context, side, name + data) for name in ("taken", "future")))
 
     def shift(self, offset: float) -> Self:
@@ -103,7 +103,7 @@ class Mixing(NamedTuple, Generic[C]):
 
     @classmethod
     def load(cls, whole: Context[C], group: int, side: list[int]) -> Self:
-        """Loads the inputs of the side that `group` leads; `whole` is not a minibatch's context."""
+        """Loads the inputs of the side that `group` leads. `whole` is not a minibatch's context."""
         name = group_name(group)
         draw = Draw.load(whole, name)
         context = draw.minibatch(whole)
@@ -136,7 +136,7 @@ class Mixing(NamedTuple, Generic[C]):
 
 
 def mixed_agents(context: Context[UtilityConfig], group: int) -> list[int]:
-    """The agents on the group's side, ascending, if the group is the side's first; else none."""
+    """The agents on the group's side, ascending, if the group is the side's first, otherwise []."""
     return side_of(context.spec, context.team, group) if leads_side(context.spec, context.team, group) else []
 
 

@@ -1,12 +1,12 @@
 """The mixing network of QPLEX in numpy: forward, and the exact gradient in closed form.
 
-Wang et al., "QPLEX: Duplex Dueling Multi-Agent Q-Learning", 2021. With an agent's utility u and its advantage
-a = u - max u, which is never positive, the joint value is ``Σ (w u + b) + Σ (λ - 1) w a``: weights w > 0 and b come
-from the state, λ > 0 from the state and the joint action. All agents' best actions have a = 0, whatever λ is, so
-they are the best joint action, and every joint value with this property can be represented.
+Wang et al., "QPLEX: Duplex Dueling Multi-Agent Q-Learning", 2021. An agent has the utility u and the advantage a = u -
+max u, which is at most 0. The joint value is ``Σ (w u + b) + Σ (λ - 1) w a``: weights w > 0 and b come from the state,
+λ > 0 from the state and the joint action. All agents' best actions have a = 0 for every λ, so they are the best joint
+action. Every joint value with this property can be represented.
 
-λ is a sum over heads of ``|key| sigmoid(agent) sigmoid(action)``. As in the authors' code the term of λ trains λ
-alone: its gradient reaches neither w nor the utilities.
+λ is a sum over heads of ``|key| sigmoid(agent) sigmoid(action)``. Like the authors' code, the term of λ trains only λ:
+its gradient stops before w and the utilities.
 """
 
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ _POSITIVE = 1e-10
 class DuellingTrace(NamedTuple):
     """The arrays of a forward pass that `DuellingMixer.backward` needs. Rows B, agents n, heads k.
 
-    `utilities` ``[B, n]`` (0 where not alive) and `alive`; the raw `weight` ``[B, n]`` and `key` ``[B, k]`` before
-    their absolute values; `agent` and `action` ``[B, k, n]`` after the sigmoid; `advantages` times weights ``[B, n]``;
+    `utilities` ``[B, n]`` (0 where not alive) and `alive`. The raw `weight` ``[B, n]`` and `key` ``[B, k]`` before
+    their absolute values. `agent` and `action` ``[B, k, n]`` after the sigmoid. `advantages` times weights ``[B, n]``.
     `traces` of the five hypernetworks.
     """
 
@@ -59,7 +59,7 @@ class DuellingMixer(QplexSizes, HypernetworkMixer):
     ) -> tuple[Array, DuellingTrace]:
         """The joint values ``[B]`` and the trace.
 
-        `state` ``[B, state]``; `utilities`, `alive` and `advantages` ``[B, agents]``; `actions` ``[B, actions]``. The
+        `state` ``[B, state]``, `utilities`, `alive` and `advantages` ``[B, agents]``, `actions` ``[B, actions]``. The
         utility and the advantage of a dead agent count as 0.
         """
         zero = utilities.dtype.type(0)
@@ -102,7 +102,7 @@ class DuellingMixer(QplexSizes, HypernetworkMixer):
 def duelling_mixer_of(
     tensors: Mapping[str, NDArray[Any]], prefix: str, engine: Engine = NUMPY
 ) -> tuple[DuellingMixer, Array]:
-    """Shape and flat vector (a copy) of a network stored by `Hypernetworks.to_tensors`; raises `KeyError`."""
+    """Shape and flat vector (a copy) of a network stored by `Hypernetworks.to_tensors`. Raises `KeyError`."""
     networks, flat = Hypernetworks.of(tensors, prefix, DuellingMixer.names)
     state, *hidden, agents = networks.shapes["weight"].sizes
     heads, both = networks.shapes["key"].sizes[-1], networks.shapes["action"].sizes[0]

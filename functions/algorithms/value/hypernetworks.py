@@ -1,4 +1,4 @@
-"""Hypernetworks: perceptrons that compute the weights of a mixing network from the state; Ha et al., 2017.
+"""Hypernetworks (Ha et al., 2017): perceptrons that compute the weights of a mixing network from the state.
 
 Hidden layers are ReLU, the last layer is linear. All networks of a mixing network are one flat vector.
 """
@@ -39,7 +39,7 @@ class Hypernetworks(NamedTuple):
 
     @classmethod
     def of(cls, tensors: Mapping[str, NDArray[Any]], prefix: str, names: Sequence[str]) -> tuple[Self, Array]:
-        """Shapes and flat vector (a copy) of networks stored by `to_tensors`; raises `KeyError`."""
+        """Shapes and flat vector (a copy) of networks stored by `to_tensors`. Raises `KeyError`."""
         parts = [recurrent.from_tensors(tensors, f"{prefix}/{name}") for name in names]
         shapes = {name: hypernetwork(network.sizes) for name, (network, _) in zip(names, parts, strict=True)}
         return cls(shapes), np.concatenate([flat for _, flat in parts])
@@ -50,7 +50,7 @@ class Hypernetworks(NamedTuple):
         return sum(shape.parameters for shape in self.shapes.values())
 
     def initialise(self, rng: np.random.Generator) -> NDArray[np.float32]:
-        """A flat vector, weights and biases uniform within ±1/√inputs, as in the code of QMIX's authors."""
+        """A flat vector, weights and biases uniform within ±1/√inputs, like the code of QMIX's authors."""
         flat = np.empty(self.parameters, np.float32)
         for shape, parameters in zip(self.shapes.values(), self._parts(flat), strict=True):
             for matrix in shape.matrices(parameters):

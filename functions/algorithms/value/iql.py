@@ -1,7 +1,7 @@
 """Independent Q-learning: every group values its agents' own actions by their own observations alone.
 
 Tan, "Multi-Agent Reinforcement Learning: Independent vs. Cooperative Agents", 1993, with networks after Mnih et al.,
-2015, and double Q-learning after van Hasselt et al., 2016. Agents learn from the reward of their side by default, as in
+2015, and double Q-learning after van Hasselt et al., 2016. Agents learn from the reward of their side by default, see
 Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021.
 """
 

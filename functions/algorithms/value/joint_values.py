@@ -33,10 +33,10 @@ from marless.functions.randomness import generator
 
 
 class MixingNetwork(Protocol):
-    """A mixing network of a side; the inputs of `forward` are state, utilities, who is alive, and its own others."""
+    """A side's mixing network. `forward` takes state, utilities, the flags of living agents, and extra inputs."""
 
     def to_tensors(self, flat: Array, prefix: str, /) -> dict[str, Array]:
-        """The network's tensors by name; parameters are views of `flat`."""
+        """The network's tensors by name. Parameters are views of `flat`."""
 
     def forward(self, flat: Array, /, *args: Any, **kwargs: Any) -> tuple[Array, Any]:
         """The joint values ``[B]`` and the trace."""
@@ -49,9 +49,9 @@ C = TypeVar("C", bound=MixedConfig)
 
 
 class MixedValue(Generic[C]):
-    """The stage `mix` and the state of an algorithm whose joint value is a mixing network's.
+    """The stage `mix` and the state of an algorithm with a mixing network for the joint value.
 
-    `network`: that of the side that a group leads.
+    `network` makes the network of the side that a group leads.
     """
 
     def __init__(self, network: Callable[[EnvSpec, Team, C, int], HypernetworkMixer]) -> None:
@@ -69,7 +69,7 @@ class MixedValue(Generic[C]):
         raise NotImplementedError
 
     def extra_inputs(self, context: Context[C], side: list[int], data: str) -> tuple[Array, ...]:
-        """The network's inputs at the steps beside state, utilities and who is alive, ``[B, ...]``."""
+        """The network's extra inputs at the steps, after state, utilities and living agents, ``[B, ...]``."""
         return ()
 
     def following(self, context: Context[C], side: list[int], data: str) -> tuple[Array, ...]:

@@ -2,7 +2,7 @@
 
 Rashid et al., "QMIX: Monotonic Value Function Factorisation for Deep Multi-Agent Reinforcement Learning", 2018. The
 joint value is ``ELU(u |W1| + b1) |w2| + b2`` for utilities u. Its weights come from the state through hypernetworks,
-and their absolute values make it monotonic: it never decreases when a utility increases, so every agent's own best
+and their absolute values make it monotonic: it never decreases when a utility increases. So every agent's own best
 action is part of the best joint action.
 """
 
@@ -24,8 +24,8 @@ from marless.functions.nn.layers import Array
 class MixerTrace:
     """The arrays of a forward pass that `Mixer.backward` needs. Rows B, agents n, hidden units m.
 
-    `utilities` ``[B, n]`` (0 where not alive) and `alive`; the raw `weight` ``[B, n, m]`` and `last` ``[B, m]`` before
-    their absolute values; `hidden` ``[B, m]`` after ELU and `elu_gradient`; `traces` of the four hypernetworks.
+    `utilities` ``[B, n]`` (0 where not alive) and `alive`. The raw `weight` ``[B, n, m]`` and `last` ``[B, m]`` before
+    their absolute values. `hidden` ``[B, m]`` after ELU and `elu_gradient`. `traces` of the four hypernetworks.
     """
 
     utilities: Array
@@ -77,7 +77,7 @@ class Mixer(QmixSizes, HypernetworkMixer):
 
 
 def mixer_of(tensors: Mapping[str, NDArray[Any]], prefix: str, engine: Engine = NUMPY) -> tuple[Mixer, Array]:
-    """Shape and flat vector (a copy) of a mixing network stored by `Hypernetworks.to_tensors`; raises `KeyError`."""
+    """Shape and flat vector (a copy) of a mixing network stored by `Hypernetworks.to_tensors`. Raises `KeyError`."""
     networks, flat = Hypernetworks.of(tensors, prefix, Mixer.names)
     first, last_bias = networks.shapes["first_weight"].sizes, networks.shapes["last_bias"].sizes
     state, embed = last_bias[0], last_bias[1]

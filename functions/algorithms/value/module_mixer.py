@@ -18,8 +18,8 @@ _TRIED = 2
 
 
 class ModuleTrace(NamedTuple):
-    """The joint values ``[B]`` with the graph behind them, and what it begins with: the flat vector, the utilities
-    ``[B, n]``, and which of them count."""
+    """The joint values ``[B]`` with their graph, and its inputs: the flat vector, the utilities ``[B, n]``, and the
+    flags of the utilities that count."""
 
     joint: Tensor
     flat: Tensor
@@ -28,7 +28,7 @@ class ModuleTrace(NamedTuple):
 
 
 class ModuleMixer:
-    """A module of this shape; its parameters, with these shapes by name, are a flat vector in this order."""
+    """A module of this shape. Its parameters, with these shapes by name, are a flat vector in this order."""
 
     def __init__(self, shape: MixerShape, parameters: dict[str, tuple[int, ...]], device: torch.device) -> None:
         self._shape, self._parameters, self._device = shape, parameters, device
@@ -44,7 +44,7 @@ class ModuleMixer:
     def forward(
         self, flat: Array, state: Array, utilities: Array, alive: NDArray[np.bool_]
     ) -> tuple[Array, ModuleTrace]:
-        """See `joint_values.MixingNetwork`; raises `BadRequest` for outputs of another shape, or not finite ones."""
+        """See `joint_values.MixingNetwork`. Raises `BadRequest` for outputs of another shape, or infinite ones."""
         vector = torch.tensor(flat, device=self._device, requires_grad=True)
         living = self._tensor(np.where(alive, utilities, 0), vector).requires_grad_()
         sizes = [int(np.prod(shape)) for shape in self._parameters.values()]
@@ -56,7 +56,7 @@ class ModuleMixer:
         return joint.detach().cpu().numpy(), ModuleTrace(joint, vector, living, alive)
 
     def backward(self, flat: Array, trace: ModuleTrace, grad_output: Array) -> tuple[Array, Array]:
-        """See `joint_values.MixingNetwork`; dead agents get 0."""
+        """See `joint_values.MixingNetwork`. Dead agents get 0."""
         above = self._tensor(grad_output, trace.joint)
         gradients = torch.autograd.grad(trace.joint, (trace.flat, trace.utilities), above, materialize_grads=True)
         gradient, by_utilities = (part.cpu().numpy() for part in gradients)
@@ -76,8 +76,7 @@ class ModuleMixer:
 
 
 def initial_tensors(shape: MixerShape, device: str, prefix: str, rng: np.random.Generator) -> dict[str, Array]:
-    """A new mixing network by the names of its tensors; raises `BadRequest` for a factory or a module that will not
-    do."""
+    """A new mixing network by the names of its tensors. Raises `BadRequest` for an unsuitable factory or module."""
     module = torch_modules.build(shape, int(rng.integers(2**63)))
     parameters = {name: parameter.detach().numpy() for name, parameter in sorted(module.named_parameters())}
     mixer = ModuleMixer(shape, {name: array.shape for name, array in parameters.items()}, torch.device(device))
@@ -94,8 +93,8 @@ def initial_tensors(shape: MixerShape, device: str, prefix: str, rng: np.random.
 
 
 def load(tensors: Tensors, prefix: str, factory: str, device: str) -> tuple[ModuleMixer, Array]:
-    """A stored mixing network and its flat vector (a copy); raises `BadRequest` for one of another factory: no module
-    is imported that only stored bytes name."""
+    """A stored mixing network and its flat vector (a copy). Raises `BadRequest` for a network of another factory, so
+    stored bytes never choose a module to import."""
     if f"{prefix}/{SHAPE}" not in tensors:
         raise BadRequest(f"{prefix} is qmix's own mixing network, and algorithm.mixer is {factory}")
     shape = MixerShape.decode(tensors[f"{prefix}/{SHAPE}"])

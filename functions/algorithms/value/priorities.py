@@ -29,12 +29,12 @@ from marless.functions.randomness import generator
 
 Floats = NDArray[np.float64]
 
-# Added to every error, so that a segment without error can be drawn again; as in OpenAI's baselines.
+# Added to every error, so that a segment without error can be drawn again (the constant of OpenAI's baselines).
 _EPSILON = 1e-6
 
 
 def proportional_priorities(errors: Array, alpha: float, epsilon: float) -> Floats:
-    """``(|δ| + epsilon) ** alpha`` of TD errors: at alpha 0 all are equal; with `epsilon` above 0 all can be drawn."""
+    """``(|δ| + epsilon) ** alpha`` of TD errors. At alpha 0 all are equal. With `epsilon` above 0 all can be drawn."""
     return (np.abs(errors.astype(np.float64)) + epsilon) ** alpha
 
 
@@ -51,23 +51,23 @@ def sample_indices(priorities: Floats, uniforms: Array) -> Indices:
     count = len(uniforms)
     marks = (np.arange(count) + uniforms.astype(np.float64)) / count * totals[-1]
     indices = np.searchsorted(totals, marks, side="right")
-    # Rounding may put the last mark on the total, beyond every index; then take the first index that reaches the total.
+    # Rounding may put the last mark on the total, beyond every index. Then take the first index that reaches the total.
     return np.asarray(np.minimum(indices, np.searchsorted(totals, totals[-1])))
 
 
 def importance_weights(priorities: Floats, indices: Indices, beta: float) -> Floats:
-    """Importance weights ``(N P(j)) ** -beta / max`` of the indices drawn; the maximum is over all priorities above 0.
+    """Importance weights ``(N P(j)) ** -beta / max`` of the indices drawn. The maximum is over all priorities above 0.
 
-    That is ``(least priority / own priority) ** beta``, at most 1. The maximum is not over the minibatch alone, so that
-    a transition's weight does not depend on what else is drawn.
+    That is ``(least priority / own priority) ** beta``, at most 1. The maximum covers the whole buffer, so that a
+    transition's weight is the same in every minibatch.
     """
     return np.asarray((priorities[priorities > 0].min() / priorities[indices]) ** beta)
 
 
 class Priorities(NamedTuple):
-    """The priorities of the segments of some rollouts: `rollouts` ``[U, 2]`` are their rounds and their numbers in
-    these rounds, `values` ``[U * P]`` the priorities of their P segments each, to the power of alpha. `steps` counts
-    the environment steps of all rollouts that were ever in the buffer."""
+    """The priorities of the segments of some rollouts. `rollouts` ``[U, 2]`` are their rounds and their numbers in
+    these rounds. `values` ``[U * P]`` are the priorities of their P segments each, to the power of alpha. `steps`
+    counts the environment steps of all rollouts that were ever in the buffer."""
 
     rollouts: Indices
     values: NDArray[np.float32]
@@ -97,7 +97,7 @@ class Priorities(NamedTuple):
         return type(self)(rollouts, values.ravel(), self.steps + rollout_steps * int((~old).sum()))
 
     def sampling_values(self) -> Floats:
-        """The priorities ``[U * P]``; all 1 if none is above 0."""
+        """The priorities ``[U * P]``, or all 1 if none is above 0."""
         return self.values.astype(np.float64) if self.values.any() else np.ones(len(self.values))
 
     def tensors(self, name: str) -> dict[str, Array]:
@@ -111,15 +111,15 @@ class Priorities(NamedTuple):
 
 
 def initial_priorities(config: UtilityConfig, name: str) -> dict[str, Array]:
-    """The tensors of group `name` at round 0, without rollouts; {} for uniform draws."""
+    """The tensors of group `name` at round 0, without rollouts, or {} for uniform draws."""
     if not config.priority:
         return {}
     return Priorities(np.zeros((0, 2), np.int64), np.zeros(0, np.float32), 0).tensors(name)
 
 
 class Draw(NamedTuple):
-    """An update's minibatch: the indices of its segments and their importance weights, both ``[B]``; None for uniform
-    draws."""
+    """An update's minibatch: the indices of its segments and their importance weights, both ``[B]``, or None for
+    uniform draws."""
 
     indices: Indices | None = None
     weights: Floats | None = None
@@ -139,7 +139,7 @@ class Draw(NamedTuple):
 
     @classmethod
     def load(cls, context: Context[UtilityConfig], name: str) -> Self:
-        """The minibatch that an earlier stage of group `name` drew; see `tensors`."""
+        """The minibatch that an earlier stage of group `name` drew. See `tensors`."""
         if not context.config.priority:
             return cls()
         return cls(context.tensors[f"drawn/{name}"], context.tensors[f"importance/{name}"])
@@ -167,9 +167,9 @@ class PriorityUpdate(NamedTuple):
 
     @classmethod
     def of(cls, draw: Draw, config: UtilityConfig, difference: Array, loss_mask: Flags) -> "PriorityUpdate | None":
-        """The update from value minus target ``[..., T, B]``, 0 outside `loss_mask`; None for uniform draws.
+        """The update from value minus target ``[..., T, B]``, 0 outside `loss_mask`, or None for uniform draws.
 
-        A segment without a row to learn from gets priority 0 and is not drawn again.
+        A segment without rows to learn from gets priority 0, which excludes it from draws.
         """
         if draw.indices is None:
             return None
@@ -181,7 +181,7 @@ class PriorityUpdate(NamedTuple):
 
     @classmethod
     def load(cls, context: Context[UtilityConfig], name: str) -> "PriorityUpdate | None":
-        """The update that an earlier stage passed on to group `name`; see `tensors`."""
+        """The update that an earlier stage passed on to group `name`. See `tensors`."""
         if not context.config.priority:
             return None
         return cls(context.tensors[f"updated_indices/{name}"], context.tensors[f"updated_priorities/{name}"])
@@ -191,7 +191,7 @@ class PriorityUpdate(NamedTuple):
         return {f"updated_indices/{name}": self.indices, f"updated_priorities/{name}": self.priorities}
 
     def apply(self, context: Context[UtilityConfig], name: str) -> dict[str, Array]:
-        """The tensors of group `name` after the update; for a segment drawn twice the last priority counts."""
+        """The tensors of group `name` after the update. For a segment drawn twice the last priority counts."""
         priorities = Priorities.load(context, name)
         values = priorities.values.copy()
         values[self.indices] = self.priorities

@@ -29,7 +29,7 @@ class _Qmix(MixedValue[QmixConfig]):
     def initial_tensors(
         self, spec: EnvSpec, team: Team, config: QmixConfig, group: int, rng: np.random.Generator
     ) -> Mapping[str, NDArray[Any]]:
-        """See `MixedValue.initial_tensors`; raises `BadRequest` for a factory that will not do."""
+        """See `MixedValue.initial_tensors`. Raises `BadRequest` for an unsuitable factory."""
         if config.mixer is None:
             return super().initial_tensors(spec, team, config, group, rng)
         built_in = Mixer.of(spec, team, config, group)
@@ -56,7 +56,7 @@ class _Qmix(MixedValue[QmixConfig]):
 
 
 def _by_torch(config: QmixConfig) -> ModuleType:
-    """What trains modules, once the engine has set torch up; raises `MissingExtra` without torch."""
+    """Return the module that trains torch modules, after setting torch up. Raises `MissingExtra`."""
     if config.engine != "torch":
         raise BadRequest(f"algorithm.mixer={config.mixer} needs algorithm.engine=torch")
     engine_of(config)

@@ -1,7 +1,7 @@
-"""QPLEX: a side's joint action value is any function whose best joint action is made of its agents' best actions.
+"""QPLEX: a side's joint action value is any function with a best joint action of the agents' best actions.
 
 Wang et al., "QPLEX: Duplex Dueling Multi-Agent Q-Learning", 2021. QMIX represents only joint values that increase with
-every utility; here the joint value also depends on the joint action, through agents' advantages.
+every utility. Here the joint value also depends on the joint action, through agents' advantages.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class _Qplex(MixedValue[QplexConfig]):
 
 
 def _duelling(context: Context[UtilityConfig], group: int, utilities: Utilities) -> dict[str, Array]:
-    """The utilities, and by how much they are below those of the best actions; see `decomposition_stages.Sent`."""
+    """The utilities, and their distances below the best actions' utilities. See `decomposition_stages.Sent`."""
     batch, agents, after = context.batch, members(context.team, group), utilities.after
     assert after is not None  # which only the stage `policy` leaves out
     legal = None if batch.masks is None else np.stack([batch.of(batch.masks, agent) for agent in agents])
@@ -56,7 +56,7 @@ def _duelling(context: Context[UtilityConfig], group: int, utilities: Utilities)
 
 
 def _one_hots(context: Context[QplexConfig], side: list[int], actions: Array, alive: Flags) -> Array:
-    """The joint action ``[B, sum of agents' actions]`` of `actions` ``[n, T, E]``; zeros for dead agents."""
+    """The joint action ``[B, sum of agents' actions]`` of `actions` ``[n, T, E]``, with zeros for dead agents."""
     precision, wide = context.batch.state.dtype, choices(context.spec, side)
     parts = [
         one_hot(agent_actions.astype(np.int64).ravel(), width, precision) * living.reshape(-1, 1)

@@ -49,7 +49,7 @@ def epsilon_greedy(config: Any, env_steps: int) -> Behaviour:
 
 
 class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
-    """The settings of value methods; their networks have ReLU layers, with which IQL and QMIX learned faster here.
+    """The settings of value methods. With ReLU layers IQL and QMIX learned faster here.
 
     Attributes:
         epsilon_start: chance of a random action at the beginning. Higher explores more
@@ -84,7 +84,7 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
 
     @property
     def length(self) -> int | None:
-        """See `ReplayConfig.length`; the default for targets that look ahead is a whole rollout."""
+        """See `ReplayConfig.length`. The default for targets that look ahead is a whole rollout."""
         looks_ahead = self.n_step > 1 or self.td_lambda > 0
         return self.sequence_length or (None if looks_ahead else super().length)
 
@@ -126,12 +126,12 @@ class VdnConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag=
 class MixedConfig(UtilityConfig, frozen=True, kw_only=True):
     """The settings of both.
 
-    Targets are slower, gradients are clipped at a lower norm and the loss is Huber's, because a mixing network
-    multiplies the effect of an error on its agents' networks: without these settings returns of `qmix` on simple_spread
-    rose to -55 and fell again.
+    A mixing network multiplies the effect of an error on its agents' networks. So targets are slower, gradients are
+    clipped at a lower norm and the loss is Huber's. Without these settings returns of `qmix` on simple_spread rose to
+    -55 and fell again.
 
     Attributes:
-        huber_delta: error at which the loss turns linear. Default: 1. Lower makes outliers count less
+        huber_delta: error above which the loss is linear. Default: 1. Lower makes outliers count less
         hypernet_embed: hidden units of the mixing network's hypernetworks. Higher can learn more, but takes longer.
             With 0, they are linear
     """
@@ -143,7 +143,7 @@ class MixedConfig(UtilityConfig, frozen=True, kw_only=True):
 
 
 class QmixConfig(MixedConfig, frozen=True, kw_only=True, tag_field="name", tag="qmix"):
-    """Monotonic mixing, or that of a factory.
+    """Monotonic mixing, or mixing by a factory's network.
 
     Attributes:
         mixing_embed_dim: hidden units of the mixing network. Higher can learn more, but takes longer
@@ -209,8 +209,8 @@ class MixerSizes(Protocol):
 class QmixSizes:
     """The shape of QMIX's mixing network: `agents` utilities, a state of width `state`, `embed` hidden units.
 
-    The hypernetworks of weights have a hidden layer of `hyper` units, as in the authors' later code, or none if `hyper`
-    is 0, as in the paper. The one of the first bias is linear, the one of the last bias has `embed` hidden units.
+    The hypernetworks of weights have a hidden layer of `hyper` units (the authors' later code), or none if `hyper` is 0
+    (the paper). The one of the first bias is linear, the one of the last bias has `embed` hidden units.
     """
 
     agents: int

@@ -1,6 +1,6 @@
 """Utility networks, which value every action of an agent, and their training: the common part of IQL, VDN and QMIX.
 
-`policy` is the network whose highest-valued actions agents take, and `target` its slower copy.
+`policy` is the network for acting: agents take its highest-valued actions. `target` is its slower copy.
 """
 
 from typing import NamedTuple
@@ -40,7 +40,7 @@ from marless.functions.randomness import generator
 
 
 def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:
-    """A group's network, target, moments and normaliser at round 0; raises `BadRequest` for unsupported actions."""
+    """A group's network, target, moments and normaliser at round 0. Raises `BadRequest` for unsupported actions."""
     name, network = group_name(group), utility_network(spec, team, config, group)
     part = NetworkPart("policy", observation_shape(spec, members(team, group)[0]), 1.0, acts=True)
     weights = new_network(config, part, network, group, generator(seed, "initialise", group))
@@ -53,8 +53,8 @@ def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, grou
 
 
 class NextValues(NamedTuple):
-    """The values of all actions after each step ``[n, T, E, actions]``, by the target network and by the one that picks
-    the next action, and which actions are legal; None if all are."""
+    """The values of all actions after each step ``[n, T, E, actions]``, by the target network and by the network that
+    picks the next action. `legal` flags the legal actions, or is None if all are."""
 
     target: Array
     picking: Array
@@ -72,9 +72,9 @@ class NextValues(NamedTuple):
 
 
 class Utilities(NamedTuple):
-    """The utilities of a group's n agents in a minibatch ``[n, T, E]``: `q_taken`, of their actions, and
-    `future`, of their next actions by the target network, of the values `after`. Training needs `values` ``[T, n * E,
-    actions]`` and `trace`."""
+    """The utilities of a group's n agents in a minibatch ``[n, T, E]``. `q_taken` are of their actions, and `future` of
+    their next actions by the target network, from the values `after`. Training needs `values` ``[T, n * E, actions]``
+    and `trace`."""
 
     q_taken: Array
     future: Array
@@ -85,7 +85,7 @@ class Utilities(NamedTuple):
 
 
 def agent_utilities(context: Context[UtilityConfig], group: int, with_future: bool = True) -> Utilities:
-    """The utilities of the group's agents in the minibatch; without `with_future`, `future` has no meaning."""
+    """The utilities of the group's agents in the minibatch. With `with_future` off, `future` has no meaning."""
     agents = members(context.team, group)
     network, inputs = Trainable.load(context, "policy", group_name(group)), observation_inputs(context, group)
     values, trace = inputs.unroll(network.weights)
@@ -99,7 +99,7 @@ def agent_utilities(context: Context[UtilityConfig], group: int, with_future: bo
 def train_step(
     context: Context[UtilityConfig], group: int, utilities: Utilities, gradient: Array, steps: int
 ) -> tuple[dict[str, Array], dict[str, float]]:
-    """The group's tensors and metrics after one step; `gradient` is d loss / d taken ``[n, T, E]``.
+    """The group's tensors and metrics after one step. `gradient` is d loss / d taken ``[n, T, E]``.
 
     `steps` is how many rows the loss is a mean over.
     """
@@ -118,7 +118,7 @@ def train_step(
 
 
 def _conservative_gap(context: Context[UtilityConfig], agents: list[int], utilities: Utilities) -> ConservativeGap:
-    """The gaps of the agents' rows ``[n, T, E]``, of those that are alive and after the burn-in."""
+    """The gaps of the living agents' rows ``[n, T, E]`` after the burn-in."""
     batch = context.batch
     legal = None if batch.masks is None else np.stack([batch.of(batch.masks, agent) for agent in agents])
     loss_mask = batch.alive[agents].copy()
