@@ -25,7 +25,7 @@ def gae(
 
     `next_values` holds V(s_{t+1}), which at a truncation is the value of the observation before the reset. A
     termination removes the bootstrap. Both a termination and a reset (`ended`) stop the λ-sum. Arrays broadcast over
-    the leading axes (agents). Λ may differ from step to step.
+    the leading axes (agents), and λ may differ from step to step.
     """
     residuals = rewards + gamma * next_values * ~terminated - values
     discount = gamma * lambda_ * ~(terminated | ended)

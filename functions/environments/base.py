@@ -1,9 +1,9 @@
 """The vectorised environment protocol: E environments of one env task, stepped together.
 
-Agents with equal observation and action spaces form a *class*; observations and actions are in one array per class,
+Agents with equal observation and action spaces form a *class*. Observations and actions are in one array per class,
 ``[E, agents of the class, ...]``, agents in the order of `AgentClass.agents`. Rewards, terminations and the alive mask
-are ``[E, N]`` over all agents in the order of `EnvSpec.agents`. An environment that ends is reset at once: the step's
-observation is the first of the next episode, and `Step.final` holds the observation before the reset.
+are ``[E, N]`` over all agents in the order of `EnvSpec.agents`. An environment that ends is reset at once. The step's
+observation is then the first of the next episode, and `Step.final` holds the observation before the reset.
 """
 
 from dataclasses import dataclass, field
@@ -33,11 +33,11 @@ else:
 
 
 class EnvironmentFault(Exception):
-    """The environment broke the protocol (raised, returned NaN, changed a shape); the message names what and where."""
+    """The environment broke the protocol (raised, returned NaN, changed a shape). The message says where."""
 
 
 class Unsupported(Exception):
-    """The env task needs something that this version does not support; the message names it."""
+    """The env task needs something that this version does not support. The message names it."""
 
 
 class EnvTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -81,7 +81,7 @@ Options = TypeVar("Options", bound=msgspec.Struct)
 
 
 def options_of(task: EnvTask, kind: type[Options]) -> Options:
-    """`task.options` as `kind`; raises `ValueError`, one line that names the task and the option."""
+    """`task.options` as `kind`. Raises `ValueError`, one line that names the task and the option."""
     try:
         return msgspec.convert(task.options, kind)
     except msgspec.ValidationError as error:
@@ -105,16 +105,16 @@ class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     # The shape of the first numbers of an observation, flattened row by row: an image ``[H, W, C]``, or entities ``[N,
-    # features]`` of which those of zeros are absent; what follows is a vector. Empty where all of it is a vector.
+    # features]`` with zeros for absent ones. Other numbers are a vector. Empty for one vector.
     observation_shape: tuple[int, ...] = ()
-    # The environment's own spaces, where they are others than the numbers above say; see `native_spaces.codec_of`.
+    # The environment's own spaces, if they differ from the numbers above, see `native_spaces.codec_of`.
     spaces: AgentSpaces | None = None
     # The entities that an observation describes, if the environment says.
     entities: Entities | None = None
 
     @property
     def continuous(self) -> bool:
-        """Whether actions are continuous."""
+        """Return True for continuous actions."""
         return bool(self.low)
 
     @property
@@ -137,13 +137,13 @@ class EnvSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     classes: tuple[AgentClass, ...]
     # The longest episode in steps.
     horizon: int
-    # The width of the environment's global state; 0 if it has none and the concatenated observations replace it.
+    # The width of the environment's global state, or 0 if it has none and the concatenated observations replace it.
     state_size: int = 0
     # Whether `Observation.masks` is given.
     masked: bool = False
-    # The side of each agent where some compete; empty where all are on one side.
+    # The side of each agent if some compete, or empty if all are on one side.
     sides: tuple[int, ...] = ()
-    # The environment's own names of its agents, where some are whole numbers; other names than texts are their texts.
+    # The environment's own names of its agents, if some are whole numbers. Names that are no texts become their texts.
     keys: tuple[str | int, ...] = ()
     # Whether agents take turns: in every step one has a choice, and to the others their masks leave the first action.
     turns: bool = False
@@ -181,18 +181,18 @@ class Step:
     rewards: RewardArray
     # ``[E, N]``: the agent's episode ended by the rules, so no value follows.
     terminated: BoolArray
-    # ``[E]``: a time limit cut the episode; returns of agents that are not terminated are bootstrapped from `final`.
+    # ``[E]``: a time limit cut the episode. Returns of agents that are not terminated are bootstrapped from `final`.
     truncated: BoolArray
     # ``[E]``: the environment was reset.
     ended: BoolArray
-    # The observation before the reset, valid in rows where `ended`; None when no environment ended.
+    # The observation before the reset, valid in rows with `ended`, or None if all episodes continue.
     final: Observation | None = None
     # Metrics of episodes by name ``[E]``, valid in rows where `ended`.
     env_metrics: dict[str, RewardArray] = field(default_factory=dict)
 
 
 class VectorEnvironment(Protocol):
-    """E environments of an env task; `reset` resets all and keeps `rng` for the resets inside `step`."""
+    """E environments of an env task. `reset` resets all and keeps `rng` for the resets inside `step`."""
 
     spec: EnvSpec
     num_envs: int
@@ -201,11 +201,11 @@ class VectorEnvironment(Protocol):
         """Begin an episode in every environment. Draw random numbers from `rng` from now on."""
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Steps every environment; `actions` are per class ``[E, n]`` for one choice, ``[E, n, branches]`` for several,
+        """Steps every environment. `actions` are per class ``[E, n]`` for one choice, ``[E, n, branches]`` for several,
         or ``[E, n, actions]`` float32 within the bounds.
 
         Arrays that were returned are never written again: actors record an observation after the step that follows it.
         """
 
     def close(self) -> None:
-        """Frees the environment's resources; a second call does nothing."""
+        """Frees the environment's resources. A second call does nothing."""

@@ -1,26 +1,26 @@
 """A tiny env task that only agents that bootstrap at time limits solve: `toy/corridor`.
 
-Each agent walks its own corridor of `legs` legs with `horizon` cells each; agents do not meet. It observes its cell as
-a one-hot. In each step it takes a reward of 1 and terminates (action 0), or goes on to the next cell for no reward
-(action 1); going on from the last cell gives `prize` and terminates too. An episode starts each agent at the first cell
-of a uniformly drawn leg and is truncated after `horizon` steps. Agents cannot stand still, so a truncation always falls
-between two legs.
+Each agent walks its own corridor of `legs` legs with `horizon` cells each. Agents do not meet. It observes its cell as
+a one-hot. In each step it takes a reward of 1 and terminates (action 0), or walks to the next cell for no reward
+(action 1). Walking on from the last cell gives `prize` and terminates too. An episode starts each agent at the first
+cell of a uniformly drawn leg and is truncated after `horizon` steps. Agents cannot stand still, so a truncation always
+falls between two legs.
 
-The right values. The problem has no time limit; it is only sampled in pieces (Pardo et al., "Time Limits in
-Reinforcement Learning", 2018). With L = ``legs * horizon`` cells and a discount g, always going on from cell c
-is worth ``prize * g ** (L - 1 - c)``; options for which that is less than 1.5 at cell 0 with g = 0.9 are refused. So
-going on is right in every cell, and agents that bootstrap from the cell after a truncation learn it.
+The right values. The problem has no time limit. Sampling only cuts it into pieces (Pardo et al., "Time Limits in
+Reinforcement Learning", 2018). With L = ``legs * horizon`` cells and a discount g, always walking on from cell c is
+worth ``prize * g ** (L - 1 - c)``. Options are refused if this is less than 1.5 at cell 0 with g = 0.9. So walking on
+is right in every cell, and agents that bootstrap from the cell after a truncation learn it.
 
-The wrong values. An agent that treats truncation as termination learns that going on from the last cell of a leg is
-worth 0, which is less than 1; one cell before it is worth g, and so on. So it takes in all cells but the last leg's.
+The wrong values. An agent that treats truncation as termination learns 0 for walking on from the last cell of a leg,
+which is less than 1. One cell before it is worth g, and so on. So it takes in all cells but the last leg's.
 
-By hand, for the defaults (2 legs of 2 cells, prize 10) and g = 0.9, the value of going on in cells 0 to 3::
+By hand, for g = 0.9 and the defaults (2 legs of 2 cells, prize 10), the value of walking on in cells 0 to 3::
 
-    right   7.29   8.1   9   10      goes on everywhere
+    right   7.29   8.1   9   10      walks on everywhere
     wrong   0.9    0     9   10      takes in cells 0 and 1
 
 Returns of episodes do not measure success: over `horizon` steps the wrong policy earns more. The env metric `walked` is
-the share of an episode's actions that go on: 1 for the right policy and less for the wrong one.
+the share of an episode's actions that walk on: 1 for the right policy and less for the wrong one.
 """
 
 from typing import Annotated
@@ -46,7 +46,7 @@ _MARGIN, _DISCOUNT = 1.5, 0.9
 
 
 class CorridorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The options of `toy/corridor`; the module explains `prize`."""
+    """The options of `toy/corridor`. The module explains `prize`."""
 
     # Cells of a leg and steps of an episode.
     horizon: Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)] = 2
@@ -55,7 +55,7 @@ class CorridorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` environments; raises `ValueError` for wrong options or a wrong number of agents."""
+    """`num_envs` environments. Raises `ValueError` for wrong options or a wrong number of agents."""
     return Corridor(agents_of(task, 2, 1, "at least 1 walks"), _options(task), num_envs)
 
 
@@ -71,7 +71,7 @@ def _options(task: EnvTask) -> CorridorOptions:
 
 
 class Corridor(EpisodicEnvironment):
-    """E environments of corridors; see the module for the rules."""
+    """E environments of corridors. See the module for the rules."""
 
     def __init__(self, agents: int, options: CorridorOptions, num_envs: int) -> None:
         self._cells = options.legs * options.horizon

@@ -1,18 +1,18 @@
-"""A task whose reward is noisy only for those who are nearly right: `toy/dial`.
+"""A task with a reward that is noisy only for agents that are nearly right: `toy/dial`.
 
 In every step each agent sees one of `targets` targets as a one-hot, drawn uniformly, and turns its dial to one of
 ``sectors * notches`` positions. Position p is notch ``p modulo notches`` of sector ``p // notches``. Target t is right
 in sector ``t modulo sectors``, and there at notch ``t modulo notches``.
 
-Reward of an agent in each step: in a wrong sector minus half the number of sectors between it and the right one,
-without noise; in the right sector `edge` at the right notch and 0 at the others, plus normal noise of standard
+In each step an agent in a wrong sector gets minus half the number of sectors between it and the right one, without
+noise. In the right sector it gets `edge` at the right notch and 0 at the others, plus normal noise of standard
 deviation `noise`.
 
 So at first a few steps tell agents where to go: the signal, half a unit and more, is free of noise. Near the optimum
 the signal is `edge`, and noise many times larger hides it: a mean of n steps knows it to ``noise / sqrt(n)``. Few
-rollouts a round are enough early, late many are needed. What is right is the same for all agents.
+rollouts a round are enough early, late many are needed. All agents have the same right notch.
 
-The best return is ``agents * horizon * edge`` on average; all sectors right and notches at random give that divided by
+The best return is ``agents * horizon * edge`` on average. All sectors right and notches at random give that divided by
 `notches`. Env metrics: `sector` and `notch` are the shares of an episode's positions in the right sector, and at the
 right notch of it.
 """
@@ -45,12 +45,12 @@ class DialOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 def make(task: EnvTask, num_envs: int) -> "Dial":
-    """`num_envs` environments; raises `ValueError` for wrong options or a wrong number of agents."""
+    """`num_envs` environments. Raises `ValueError` for wrong options or a wrong number of agents."""
     return Dial(agents_of(task, _AGENTS, 1, "at least 1 turns its dial"), options_of(task, DialOptions), num_envs)
 
 
 class Dial(EpisodicEnvironment):
-    """E environments, all of which end together; see the module for the rules."""
+    """E environments, which all end together. See the module for the rules."""
 
     def __init__(self, agents: int, options: DialOptions, num_envs: int) -> None:
         positions = options.sectors * options.notches

@@ -89,7 +89,7 @@ class EpisodicEnvironment(VectorEnvironment, ABC):
     def _observe(self) -> Observation: ...
 
     def _draw(self, rows: BoolArray) -> None:
-        """Draw what agents see next in `rows` ``[E]``."""
+        """Draw the agents' next observations in `rows` ``[E]``."""
 
     def _env_metrics(self) -> dict[str, RewardArray]:
         return {}

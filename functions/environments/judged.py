@@ -1,9 +1,9 @@
 """Finished episodes graded by a resource, for any environment: `task.judge`.
 
-The question about an episode is JSON: the `task`'s name, its `agents`, and the `steps`, each with the `observations`
-that agents had, the `actions` that they took and the `rewards` that they got, by agent; `last` are the observations
-after the last step. Agents that are out have null. The answer is JSON too: a number, which every agent gets, or a list
-with a number for each agent. It is added to the rewards of the episode's last step, of agents that took part in it.
+The question about an episode is JSON: the `task`'s name, its `agents`, and the `steps`. Each step has the agents'
+`observations`, `actions` and `rewards`, by agent. `last` are the observations after the last step. Agents that are out
+have null. The answer is JSON too: a number, which every agent gets, or a list with a number for each agent. It is added
+to the rewards of the episode's last step, of agents that took part in it.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 class Judged:
-    """E environments; episodes that end in the same step are graded side by side."""
+    """E environments. Episodes that end in the same step are graded in parallel."""
 
     def __init__(self, environment: VectorEnvironment, task: str, judge: str, resources: "Resources") -> None:
         """`judge` is the resource that grades episodes of the env task `task`."""
@@ -41,14 +41,14 @@ class Judged:
     def reset(self, rng: np.random.Generator) -> Observation:
         """The environment's first observations."""
         self._observation = self.environment.reset(rng)
-        # What the episodes have gone through so far, of all environments; where each one's began.
+        # The recorded steps so far, of all environments, and where each one's episode began.
         self._steps: list[tuple[Observation, tuple[ActionArray, ...], RewardArray]] = []
         self._begun = np.zeros(self.num_envs, int)
         return self._observation
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """The environment's step, with grades among the rewards of episodes that end. Raises `ResourceFault` without
-        one, and `EnvironmentFault` for one that is none."""
+        """The environment's step, with grades among the rewards of episodes that end. Raises `ResourceFault` if a grade
+        is missing, and `EnvironmentFault` for an invalid grade."""
         before = self._observation
         step = self.environment.step(actions)
         self._steps.append((before, tuple(part.copy() for part in actions), step.rewards))
@@ -90,7 +90,7 @@ class Judged:
         return to_json(episode | {"last": self._by_agent(last.values, last, row)})
 
     def _by_agent(self, parts: Sequence[Any], observation: Observation, row: int) -> list[Any]:
-        """Arrays per class ``[E, n, ...]`` of one environment as numbers by agent; None for agents that are out."""
+        """Arrays per class ``[E, n, ...]`` of one environment as numbers by agent, or None for agents that are out."""
         numbers: list[Any] = [None] * len(self.spec.agents)
         for kind, part in zip(self.spec.classes, parts, strict=True):
             for place, agent in enumerate(kind.agents):

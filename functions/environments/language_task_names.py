@@ -1,4 +1,4 @@
-"""Language tasks by name: built-in ones, and those of any package as ``text:package.module:make``."""
+"""Language tasks by name: built-in ones, and any package's as ``text:package.module:make``."""
 
 import difflib
 
@@ -11,12 +11,12 @@ EXAMPLE = f"{OWN}package.module:make"
 
 
 def is_language_task(name: str) -> bool:
-    """Whether a name is one of a built-in task or begins as one of another package; who makes it checks the rest."""
+    """Return True for a built-in task, or the prefix of another package's tasks. The maker checks the rest."""
     return name in BUILT_IN or name.startswith(OWN)
 
 
 def unknown_task(name: str) -> str:
-    """What to say of a name that nobody knows: the nearest, or else all."""
+    """Return the hint for an unknown name: the nearest name, or all names."""
     nearest = difflib.get_close_matches(name, BUILT_IN, n=1, cutoff=0.5)
     hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(BUILT_IN)} and {EXAMPLE}"
     return f"no language task is called {name}; {hint}"

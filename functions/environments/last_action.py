@@ -1,8 +1,8 @@
 """Observations followed by the agent's last action, for any environment: `task.last_action`.
 
-With observations alone a recurrent network cannot tell its own doing from that of others and has to remember it
-(Hausknecht and Stone, "Deep Recurrent Q-Learning for Partially Observable MDPs", 2015; Rashid et al., "QMIX", 2018, add
-the last action). Here it is part of what the environment shows, so every algorithm and every actor has it.
+With observations alone, a recurrent network must remember its own acts to tell them from others' (Hausknecht and Stone,
+"Deep Recurrent Q-Learning for Partially Observable MDPs", 2015). Rashid et al., "QMIX", 2018, add the last action. Here
+it is part of the observation, so every algorithm and every actor has it.
 """
 
 import dataclasses
@@ -22,8 +22,8 @@ from marless.functions.environments.base import (
 
 
 class LastAction:
-    """E environments whose observations end with the last action: the one-hot of a choice, or of several one after the
-    other, or continuous actions as numbers of [-1, 1]; zeros at an episode's first step and for dead agents.
+    """E environments with observations that end with the last action: the one-hots of choices, or continuous actions as
+    numbers of [-1, 1]. They are zeros at an episode's first step and for dead agents.
     """
 
     def __init__(self, environment: VectorEnvironment) -> None:
@@ -77,7 +77,7 @@ def numbers_of(kind: AgentClass, actions: ActionArray) -> FloatArray:
 
 
 def within_unit(actions: ActionArray, low: ActionArray, high: ActionArray) -> FloatArray:
-    """Numbers ``[..., d]`` from `low` to `high` as numbers from -1 to 1; 0 where there is one number only."""
+    """Numbers ``[..., d]`` from `low` to `high` as numbers from -1 to 1, or 0 if both bounds are equal."""
     # Halves: the difference of two finite bounds may overflow.
     half = np.asarray(0.5, low.dtype)
     span = half * high - half * low

@@ -1,29 +1,29 @@
 """Cooperative matrix games of two agents: `matrix/...`.
 
 Each agent gets half of the common pay-off, so the return of an episode (a sum over agents) is the pay-off of the game.
-Both agents observe the state as a one-hot, which is the global state, too. Every game terminates after one step or two;
-nothing is random.
+Both agents observe the state as a one-hot, which is the global state, too. Every game terminates after one step or two.
+Nothing is random.
 
-`matrix/climbing` and `matrix/penalty` (Claus and Boutilier, "The Dynamics of Reinforcement Learning in Cooperative
-Multiagent Systems", 1998), one step of three actions each. agent_0 chooses the row, agent_1 the column::
+`matrix/climbing` and `matrix/penalty` have one step of three actions each (Claus and Boutilier, "The Dynamics of
+Reinforcement Learning in Cooperative Multiagent Systems", 1998).
 
     climbing   11  -30    0      penalty   10    0    k
               -30    7    6                 0    2    0
                 0    0    5                 k    0   10
 
-Best in climbing: 11, by both playing action 0; a single deviation costs 30, so learners that average over an exploring
-partner prefer 7 or 5. Best in penalty: 10, in two corners; the middle gives a certain 2, while agents that aim at
+Best in climbing: 11, by both playing action 0. A single deviation costs 30, so learners that average over an exploring
+partner prefer 7 or 5. Best in penalty: 10, in two corners. The middle gives a certain 2, while agents that aim at
 different corners get k, an option that is 0 or less.
 
-`matrix/two_step` (Rashid et al., QMIX, 2018), two steps of two actions each. In state 1 agent_0 chooses the game of
-the next step, 2A by action 0 or 2B by action 1; that pays nothing, and the action of agent_1 has no effect::
+`matrix/two_step` (Rashid et al., QMIX, 2018), two steps of two actions each. In state 1 agent_0 chooses the game of the
+next step, 2A by action 0 or 2B by action 1. The choice pays 0, and the action of agent_1 has no effect::
 
     2A   7   7      2B   0   1
          7   7           1   8
 
-Best: 8, through 2B. A sum of two utilities cannot represent 2B: fitted to all four entries with equal weights it is
--1.5, 2.5, 2.5 and 6.5, which is less than the 7 of 2A. So VDN ends with 7 after full exploration, where QMIX can
-reach 8.
+Best: 8, through 2B. A sum of two utilities cannot represent 2B. Fitted to all four entries with equal weights it is
+-1.5, 2.5, 2.5 and 6.5, which is less than the 7 of 2A. So VDN ends with 7 after full exploration, where QMIX can reach
+8.
 """
 
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class Game:
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` environments; raises `ValueError` for wrong options or a wrong number of agents."""
+    """`num_envs` environments. Raises `ValueError` for wrong options or a wrong number of agents."""
     return Matrix(_game(task), num_envs)
 
 
@@ -100,7 +100,7 @@ def _two_step() -> Game:
 
 
 class Matrix(EpisodicEnvironment):
-    """E environments of a game; see the module for the rules."""
+    """E environments of a game. See the module for the rules."""
 
     def __init__(self, game: Game, num_envs: int) -> None:
         states, actions = game.pays.shape[:2]

@@ -1,5 +1,5 @@
-"""The environment's own observations and actions of a class of agents: by its spaces, or, of tasks whose observations
-are what networks take, by the numbers of its description."""
+"""The environment's own observations and actions of a class of agents. They follow its spaces, or the numbers of its
+description if observations are network inputs."""
 
 import math
 
@@ -14,8 +14,8 @@ _MOST_COMPONENTS = 1024
 
 
 def spaces_of(kind: AgentClass, last_action: bool, masked: bool) -> space_types.AgentSpaces:
-    """The spaces of a class; `last_action` is whether the class's observations end with the last action, which the
-    environment's do not, and `masked` whether the env task masks actions."""
+    """The spaces of a class. `last_action` is whether the class's observations end with the last action, which the
+    environment's do not. `masked` is whether the env task masks actions."""
     if kind.spaces is not None:
         return kind.spaces
     size = kind.observation_size - last_action * kind.actions
@@ -30,7 +30,7 @@ def codec_of(kind: AgentClass, name: str, last_action: bool, masked: bool) -> Ag
 
 
 def require_fitting(spec: EnvSpec, last_action: bool) -> None:
-    """Raises `ValueError` for a description whose parts contradict each other."""
+    """Raises `ValueError` for a description with parts that contradict each other."""
     if fault := fault_of(spec):
         raise ValueError(fault)
     if spec.keys and tuple(map(str, spec.keys)) != spec.agents:
@@ -42,7 +42,7 @@ def require_fitting(spec: EnvSpec, last_action: bool) -> None:
 
 def _require_fitting(kind: AgentClass, spaces: space_types.AgentSpaces, last_action: bool) -> None:
     space_types.require_sound(spaces)
-    # Before arrays are made of what the file says.
+    # Before arrays of the file's sizes are made.
     most = max(len(kind.branches), len(kind.low), _MOST_COMPONENTS)
     right = (
         isinstance(spaces.action, space_types.DiscreteSpace) or math.prod(getattr(spaces.action, "shape", ())) <= most

@@ -22,12 +22,11 @@ _AROUND = (Judged, Ordered, LastAction, SeveralTeams)
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` environments of `task`, stepped together. A factory with a parameter `resources` is given what it may
-    ask (`marless.functions.resources.port.Resources`).
+    """`num_envs` environments of `task`, stepped together. A factory with a parameter `resources` gets the task's
+    resources (`marless.functions.resources.port.Resources`).
 
-    Raises `BadRequest` for an unknown name or options that the env task does not take, `MissingExtra` when a package is
-    not installed, `Unsupported` when the environment needs a feature that this version lacks, `EnvironmentFault` when
-    it breaks.
+    Raises `BadRequest` for an unknown name or option, `MissingExtra` for a missing package, `Unsupported` for a missing
+    feature, and `EnvironmentFault` for a broken environment.
     """
     if num_envs < 1:
         raise BadRequest(f"{task.name}: num_envs is {num_envs}; at least 1 is needed")
@@ -50,7 +49,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
 
 
 def _settle_calls(name: str, environment: VectorEnvironment) -> None:
-    """Has what the environment did to the arithmetic undone after each of its calls."""
+    """Undoes the environment's changes to the arithmetic after each of its calls."""
 
     def wrap(method: str) -> Callable[..., Any]:
         call = getattr(environment, method)
@@ -63,18 +62,17 @@ def _settle_calls(name: str, environment: VectorEnvironment) -> None:
 
     for method in ("reset", "reset_blocks", "step", "save", "resume"):
         if hasattr(environment, method):
-            with suppress(AttributeError):  # it has slots; then all is put back when the task ends
+            with suppress(AttributeError):  # it has slots. Then all is put back when the task ends
                 setattr(environment, method, wrap(method))
 
 
 def spec(task: EnvTask) -> EnvSpec:
-    """The spec of `task`, read from one environment; raises what `make` raises."""
+    """The spec of `task`, read from one environment. Raises the errors of `make`."""
     return describe(task)[0]
 
 
 def describe(task: EnvTask) -> tuple[EnvSpec, str]:
-    """The spec of `task`, read from one environment, and what a user should know of it, '' for nothing; raises what
-    `make` raises."""
+    """The spec of `task`, read from one environment, and a remark for users, or ''. Raises the errors of `make`."""
     environment = make(task, 1)
     try:
         return environment.spec, remark_of(environment)
@@ -83,13 +81,13 @@ def describe(task: EnvTask) -> tuple[EnvSpec, str]:
 
 
 def remark_of(environment: VectorEnvironment) -> str:
-    """What a user should know of an environment, '' for nothing: its `remark`, which adapters have."""
+    """Return an environment's remark for users, or '': the attribute `remark` of adapters."""
     remark = getattr(innermost(environment), "remark", "")
     return remark if isinstance(remark, str) else ""
 
 
 def innermost(environment: VectorEnvironment) -> Any:
-    """The environment that a factory made, without what we put around it."""
+    """The environment that a factory made, without our wrappers."""
     while isinstance(environment, _AROUND):
         environment = environment.environment
     return environment

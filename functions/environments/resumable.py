@@ -1,6 +1,6 @@
-"""Environments whose episodes go on in another process: by their saved state, or by being played again.
+"""Environments with episodes that continue in another process: by their saved state, or by being played again.
 
-Rollouts shorter than an episode need them; see `marless.functions.actor.fragments`.
+Rollouts shorter than an episode need them, see `marless.functions.actor.fragments`.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,15 +32,15 @@ class Resumable(VectorEnvironment, Protocol):
     """An environment that saves its state, beyond the protocol."""
 
     def save(self) -> dict[str, NDArray[Any]]:
-        """The state of all environments; later steps do not change it."""
+        """The state of all environments. Later steps do not change it."""
 
     def resume(self, saved: Saved, rng: np.random.Generator) -> Observation:
-        """The last observation of the environments that were saved. All that follows, with `rng` for resets and for
-        whatever is random in a step, has the bytes that it would have had in the environment that was saved."""
+        """The last observation of the environments that were saved. All later bytes equal the bytes of the environment
+        that was saved, with `rng` for resets and for random numbers in a step."""
 
 
 def resumable(make: Callable[[int], VectorEnvironment], num_envs: int) -> Resumable:
-    """`num_envs` environments of `make`, which takes their number; raises what `make` raises."""
+    """`num_envs` environments of `make`, which takes their number. Raises the errors of `make`."""
     environment = make(num_envs)
     if isinstance(environment, Resumable):
         return environment
@@ -51,12 +51,12 @@ def resumable(make: Callable[[int], VectorEnvironment], num_envs: int) -> Resuma
 class SeparateEnvironments:
     """E environments that stand alone, which are saved as seeds and actions and resumed by playing these again.
 
-    Every episode has a generator of its own, so it depends on its seed and actions alone. Where the environments are
-    those that were saved, they go on at once: a process that keeps them need not play again.
+    Every episode has its own generator, so it depends only on its seed and actions. A process that still has the saved
+    environments continues at once, without playing again.
     """
 
     def __init__(self, make_one: Callable[[], VectorEnvironment], num_envs: int) -> None:
-        """Raises what `make_one` raises."""
+        """Errors of `make_one` pass through."""
         self.num_envs = num_envs
         self._singles: list[_Single] = []
         with ExitStack() as resources:
@@ -110,7 +110,7 @@ class SeparateEnvironments:
         return arrays
 
     def resume(self, saved: Saved, rng: np.random.Generator) -> Observation:
-        """See `Resumable.resume`; raises `EnvironmentFault` for an environment that does not repeat an episode."""
+        """See `Resumable.resume`. Raises `EnvironmentFault` for an environment that does not repeat an episode."""
         self._rng = rng
         own_arrays = self.save()
         if any(not np.array_equal(own_arrays[name], saved[name]) for name in own_arrays):
@@ -149,7 +149,7 @@ class _Single:
         self.seen = self.environment.reset(np.random.Generator(np.random.Philox(seed)))
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """The environment's step; where it ends the episode, `begin` must follow."""
+        """The environment's step. If it ends the episode, `begin` must follow."""
         step = self.environment.step(actions)
         self.actions.append(actions)
         self.seen = step.observation

@@ -1,6 +1,6 @@
-"""What an environment's `render(index)` may return instead of a picture: shapes, which need no library to describe.
+"""Shapes that an environment's `render(index)` may return instead of a picture, described without a library.
 
-Coordinates are units of the environment, x from the left and y from the top; later shapes cover earlier ones.
+Coordinates are units of the environment, x from the left, y from the top. Later shapes cover earlier ones.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Disc(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A rectangle whose upper left corner is (x, y), with a text at its centre."""
+    """A rectangle with its upper left corner at (x, y), and a text at its centre."""
 
     x: float
     y: float
@@ -65,7 +65,7 @@ class Scene(NamedTuple):
 
 
 def fade(colour: Colour) -> Colour:
-    """The colour of what is dead: three quarters of the way to white."""
+    """The colour of dead agents: three quarters of the way to white."""
     red, green, blue = (0.25 * part + 0.75 for part in colour)
     return red, green, blue
 

@@ -28,8 +28,8 @@ class SeveralTeams:
     """E environments of several teams in turn: environment i has the team i modulo the number of teams.
 
     All have the agents, the entities and the actions of the largest team. In environments of another team, the agents
-    that it lacks are dead from the start, its missing entities are absent, and its missing actions are illegal. There
-    is no global state, because its width depends on the team: critics see the observations of all agents. Beside the
+    that it lacks are dead from the start, its missing entities are absent, and its missing actions illegal. There is no
+    global state, because its width depends on the team: critics see the observations of all agents. Beside the
     environment's metrics there are the return and each metric by team, such as ``return_3_agents``.
     """
 

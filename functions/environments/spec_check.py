@@ -1,4 +1,4 @@
-"""Whether the description of an env task contradicts itself, or that of evaluations, which the same policies play."""
+"""Check that an env task's description is consistent, and fits the evaluations' env task and the same policies."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from marless.functions.environments.base import AgentClass, EnvironmentFault, En
 from marless.functions.errors import BadRequest
 from marless.functions.setting_limits import LARGEST_FLOAT32
 
-# The setting that makes the env task of evaluations another one.
+# The setting that changes the env task of evaluations.
 _OPTIONS = "evaluation.options"
 _WRONG_AGENTS = "agents are not one or more different names"
 _WRONG_CLASSES = "classes do not hold every agent once, in ascending order, under different names"
@@ -23,7 +23,7 @@ _ONE_SIDE = "all agents are on one side, which an empty sides says"
 
 
 def fault_of(spec: EnvSpec) -> str:
-    """What is wrong with the description; '' when nothing is."""
+    """Return the fault of the description, or '' without one."""
     if not spec.agents or len({*spec.agents}) < len(spec.agents):
         return _WRONG_AGENTS
     members = sorted(i for kind in spec.classes for i in kind.agents)
@@ -67,8 +67,8 @@ def _fault_of_sides(spec: EnvSpec) -> str:
 
 
 def require_playable(evaluated: EnvTask | None, spec: EnvSpec, describe: Callable[[EnvTask], EnvSpec]) -> None:
-    """Describes the env task of evaluations, if it is another. Raises `BadRequest` where policies for `spec` cannot
-    play it, and what `describe` raises; messages name ``evaluation.options``."""
+    """Describes the env task of evaluations, if it is another. Raises `BadRequest` if policies for `spec` cannot play
+    it, and errors of `describe`. Messages name ``evaluation.options``."""
     if evaluated is None:
         return
     try:
@@ -81,8 +81,8 @@ def require_playable(evaluated: EnvTask | None, spec: EnvSpec, describe: Callabl
 
 
 def _difference(spec: EnvSpec, evaluated: EnvSpec) -> str:
-    """What of agents and spaces is another in evaluations; '' where nothing is. Horizons may differ, and so may global
-    states, which only critics see."""
+    """Return the difference of evaluations in agents and spaces, or ''. Horizons may differ, and so may global states,
+    which only critics see."""
     if evaluated.agents != spec.agents:
         return f"agents are {', '.join(evaluated.agents)}, and in training {', '.join(spec.agents)}"
     for agent, name in enumerate(spec.agents):

@@ -1,10 +1,10 @@
 """Env tasks by name: built-in ones, any PettingZoo environment, and plug-ins of other packages.
 
 A built-in environment is one module with a function `make`, and one line here. Its module is imported when one of its
-env tasks is made. A plug-in is an entry point of the group `marless.environments`: its name is the task's name, its
-value a callable ``make(task: EnvTask, num_envs: int) -> VectorEnvironment``, which may take `resources` too: what it
-may ask. A plug-in for a family of tasks is an entry point of the group `marless.task_families`: its name is the prefix
-of the tasks' names, its value a `TaskFamily`. A plug-in cannot take a built-in name or prefix.
+env tasks is made. A plug-in is an entry point of the group `marless.environments`. Its name is the task's name, its
+value a callable ``make(task: EnvTask, num_envs: int) -> VectorEnvironment``. It may also take `resources`. A plug-in
+for a family of tasks is an entry point of the group `marless.task_families`. Its name is the prefix of the tasks'
+names, its value a `TaskFamily`. A plug-in cannot take a built-in name or prefix.
 """
 
 import difflib
@@ -18,7 +18,7 @@ from marless.functions.environments.base import EnvironmentFault, EnvTask, Vecto
 from marless.functions.errors import BadRequest
 from marless.functions.plug_in_registry import Registry, load_error
 
-# The option of `mpe/` tasks by which their physics has the same bytes on every machine, to the last bits that of mpe2.
+# The option of `mpe/` tasks for physics with the same bytes on every machine, equal to mpe2's up to the last bits.
 EXACT_PHYSICS = "exact_physics"
 
 # Where the modules of compiled games are.
@@ -102,7 +102,7 @@ FAMILIES = Registry(
 # Families of other packages, by prefix, and the extra that installs each.
 GUESTS: Mapping[str, str] = {
     **{f"{extra}/": extra for extra in ("channel", "hanabi", "magent2", "mamujoco", "meltingpot", "vmas")},
-    # Packages whose games we also play in C.
+    # Packages with games that we also play in C.
     "package:lbf/": "lbf",
     "package:rware/": "rware",
     "package:overcooked/": "overcooked",
@@ -153,7 +153,7 @@ def prefix_of(name: str) -> str:
 
 
 def is_known(name: str) -> bool:
-    """Whether `name` is listed, or has the prefix of a family; `make` then checks the rest of the name."""
+    """Return True if `name` is listed, or has the prefix of a family. `make` then checks the rest of the name."""
     return name in ENVIRONMENTS or bool(prefix_of(name))
 
 
@@ -164,6 +164,6 @@ def is_compiled(name: str) -> bool:
 
 
 def is_adapted(name: str) -> bool:
-    """Whether agents of this env task observe what the task's own package shows, which need not be vectors."""
+    """Return True if agents of this env task observe its own package's spaces, which need not be vectors."""
     prefix = prefix_of(name)
     return bool(prefix) and not FAMILIES[prefix].vectors

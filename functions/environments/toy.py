@@ -1,15 +1,15 @@
-"""A cooperative task without dependencies whose best return is known: `toy/signal`.
+"""A cooperative task without dependencies and with a known best return: `toy/signal`.
 
 The agents form a ring, and each has a signal that changes every step. Agent i observes the signal of agent i + 1 as a
 one-hot and must answer with the action of the same number. The reward of every living agent is the share of all N
 agents that answered right, between 0 and 1.
 
-The best return. No reward exceeds 1 and an episode has at most `horizon` steps, so no return (the sum over agents)
-exceeds ``N * horizon``. Agents that always answer right get exactly 1 each in every step, and no rule ends their
+The best return. A reward is at most 1 and an episode has at most `horizon` steps, so a return (the sum over agents) is
+at most ``N * horizon``. Agents that always answer right get exactly 1 each in every step, and no rule ends their
 episode early. So the best return is ``N * horizon`` for all other options.
 
-How an episode ends. A step without a right answer terminates all agents; with `elimination` each wrong answer
-terminates that agent only, and the episode ends with the last agent. At `horizon` the episode is truncated.
+How an episode ends. A step without a right answer terminates all agents. With `elimination` each wrong answer
+terminates only that agent, and the episode ends with the last agent. At `horizon` the episode is truncated.
 """
 
 from typing import Annotated
@@ -50,13 +50,13 @@ class SignalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` environments; raises `ValueError` for wrong options or a wrong number of agents."""
+    """`num_envs` environments. Raises `ValueError` for wrong options or a wrong number of agents."""
     agents = agents_of(task, 2, 2, "a ring of partners needs at least 2")
     return Signal(agents, options_of(task, SignalOptions), num_envs)
 
 
 class Signal(EpisodicEnvironment):
-    """E rings of agents; see the module for the rules.
+    """E rings of agents. See the module for the rules.
 
     State: all signals as one-hots, then the share of the horizon that is left. Env metric `accuracy`: the share of an
     episode's answers that were right.

@@ -1,1 +1,1 @@
-"""Kernels in C, whose bytes are the same on every machine: sources, compiled libraries, and their calls."""
+"""Kernels in C with the same bytes on every machine: sources, compiled libraries, and their calls."""

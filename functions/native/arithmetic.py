@@ -1,4 +1,4 @@
-"""What heads, losses and mixing networks compute with between the passes of networks: numpy, or the kernels."""
+"""Compute heads, losses and mixing networks between the passes of networks, by numpy or the kernels."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -15,9 +15,9 @@ _EXPONENTIAL, _LOGARITHM, _HYPERBOLIC_TANGENT = range(3)
 
 
 class Arithmetic(Protocol):
-    """numpy's functions of these names; results have the precision of the arguments.
+    """numpy's functions of these names. Results have the precision of the arguments.
 
-    `einsum` takes two arrays, each letter of which is an axis.
+    `einsum` takes two arrays, and each letter is an axis.
     """
 
     @property
@@ -36,10 +36,9 @@ class Arithmetic(Protocol):
 class _Native:
     """The same bytes on every processor, and `MissingExtra` without kernels.
 
-    exp, log and tanh are computed in single precision whatever the precision of the array, with the errors that
-    elementary.h states, and infinities and NaN as in C99. The last bits of numpy's own depend on the processor and its
-    libraries. Sums of numpy over an axis have one order of additions, that of its source: in pairs along the last axis
-    of an array, and else one after another.
+    exp, log and tanh are computed in single precision for arrays of any precision. elementary.h states their errors,
+    and C99 defines infinities and NaN. The last bits of numpy's own depend on the processor and its libraries. numpy's
+    sums over an axis add in the order of its source: in pairs along the last axis, and otherwise one after another.
     """
 
     @staticmethod
@@ -70,7 +69,7 @@ def _apply(function: int, numbers: Array) -> Array:
 
 
 def _wide(array: Array, letters: str, axes: str) -> Array:
-    """The array, whose axes have these letters, with those of `axes`; those that it lacks have one place."""
+    """Order the array's axes, named by `letters`, like `axes`. Missing axes get length 1."""
     ordered = array.transpose([letters.index(letter) for letter in axes if letter in letters])
     return ordered.reshape([array.shape[letters.index(letter)] if letter in letters else 1 for letter in axes])
 

@@ -43,7 +43,7 @@ def kernels(folder: Path = SOURCE.parent) -> ctypes.CDLL:
 
 
 def are_built() -> bool:
-    """Whether `kernels` returns any."""
+    """Return True if `kernels` returns a library."""
     try:
         return bool(kernels())
     except MissingExtra:
@@ -51,8 +51,8 @@ def are_built() -> bool:
 
 
 def address(array: NDArray[Any], kind: DTypeLike, shape: tuple[int, ...], is_written: bool = False) -> int:
-    """Where the array's numbers are; raises `ValueError` unless it is of that type and shape, in one piece and, where
-    the kernels write it, writable."""
+    """Return the address of the array's numbers. Raises `ValueError` for another type or shape, or if it is not in one
+    piece, or read-only but `is_written`."""
     flags = array.flags
     if array.dtype != kind or array.shape != shape or not (flags.c_contiguous and flags.aligned):
         raise ValueError(f"{array.dtype} {array.shape} in place of {np.dtype(kind)} {shape}, in one piece")
@@ -62,7 +62,7 @@ def address(array: NDArray[Any], kind: DTypeLike, shape: tuple[int, ...], is_wri
 
 
 def start_of(array: NDArray[Any]) -> int:
-    """Where the numbers of an array in one piece are; in a third of the time of `array.ctypes.data` where it can be."""
+    """Return the address of a contiguous array's numbers, in a third of the time of `array.ctypes.data` if writable."""
     if array.size and array.flags.writeable:
         return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
     return array.ctypes.data

@@ -27,8 +27,8 @@ Samples = dict[str, Array]
 class Shape(NamedTuple):
     """A network's widths, activation (`enum Activation` of kernels.h), and whether hidden layers have norms.
 
-    If it has `tokens` (`Token` of kernels.h), the first layer is attention over them. Inputs stand in the opposite
-    order, and all numbers of an absent token are ABSENT. Actions name `aims[1]` tokens from the token `aims[0]` on.
+    If it has `tokens` (`Token` of kernels.h), the first layer is attention over them. Inputs have the opposite order,
+    and all numbers of an absent token are ABSENT. Actions name `aims[1]` tokens from the token `aims[0]` on.
     """
 
     widths: tuple[int, ...]
@@ -128,7 +128,7 @@ class NetworkMemory:
 
 
 def parameters(shape: Shape) -> int:
-    """How many a network has."""
+    """Return the number of a network's parameters."""
     first = len(shape.tokens) > 0
     layers = sum((width + 1) * out for width, out in itertools.pairwise(shape.widths[first:]))
     attention = (shape.embedding + 3 + 4 * shape.width) * shape.width if first else 0
@@ -287,7 +287,7 @@ def steps(library: CDLL) -> Answers:
 
 
 def world_inputs() -> dict[str, Array]:
-    """Where bodies are, and how agents are pushed."""
+    """Draw positions and velocities of bodies, and the forces on agents."""
     shape = (BODIES, 2, ENVS)
     return {
         "position": drawn("position", *shape).astype(np.float64) * 0.3,
@@ -341,6 +341,6 @@ def sum_of(answers: Answers) -> str:
 
 
 def wrong_answers(library: CDLL) -> list[str]:
-    """The kinds for which the library gives wrong answers."""
+    """The kinds with wrong answers by this library."""
     with np.errstate(all="ignore"):
         return [kind for kind, (compute, right) in KINDS.items() if sum_of(compute(library)) != right]

@@ -14,11 +14,11 @@ class LibraryFault(Exception):
 
 
 def load(path: Path, sources: int) -> CDLL | None:
-    """Return the library, or None if there is none for this processor that was compiled from these `sources` (0: any).
+    """Return the library, or None if none for this processor was compiled from these `sources` (0: any).
 
-    Raises `LibraryFault` if the library is for another system, or was cut short or changed since it was compiled: the
-    system ends a process that reads the missing part. Raises it too if its structures have another layout than here, or
-    if it computes other numbers than IEEE 754 says.
+    Raises `LibraryFault` if the library is for another system, or was cut short or changed. The system kills a process
+    that reads the missing part. Raises it too if its structures have another layout than here, or if it computes other
+    numbers than IEEE 754 says.
 
     A library may change the processor's settings when it is loaded. They are put back.
     """

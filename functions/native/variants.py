@@ -1,4 +1,4 @@
-"""Which instruction sets the kernels are compiled for, from which sources, and where the libraries are."""
+"""The instruction sets of compiled kernels, the sources, and the places of the libraries."""
 
 import hashlib
 from pathlib import Path
@@ -23,7 +23,7 @@ STRICT = "-fp-model=strict"
 
 
 def library_name(variant: str) -> str:
-    """The file of the library for an instruction set, beside the source if it was built."""
+    """The file of the library for an instruction set, next to the source if it was built."""
     return f"kernels-{variant}.so"
 
 
@@ -38,7 +38,7 @@ def record_text(content: bytes, compiler: str) -> str:
 
 
 def sources_digest(folder: Path) -> int:
-    """A hash of the sources in the folder, 64 bits; 0 where there are none, as in functions' packages."""
+    """A hash of the sources in the folder, 64 bits, or 0 without sources (in functions' packages)."""
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*.[ch]")):
         digest.update(file.name.encode() + file.read_bytes())

@@ -21,7 +21,7 @@ def finite_norm(norm: float) -> float:
 
 @dataclass
 class Adam:
-    """Adam (Kingma and Ba, 2015) with the step rule of PyTorch; state is `first`, `second` and `steps`.
+    """Adam (Kingma and Ba, 2015) with the step rule of PyTorch. Its state is `first`, `second` and `steps`.
 
     `parameters` is updated in place. Each network has its own optimiser, so gradients are clipped per network.
     """

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BatchedNetwork:
-    """The networks of a class's n agents: `layers` with stacked parameters, matrices ``[n, 1, in, out]`` and vectors
-    ``[n, 1, 1, out]``, of which the first may normalise observations; `log_std` ``[n, 1, d]`` of Gaussian policies."""
+    """The networks of a class's n agents. `layers` have stacked parameters, matrices ``[n, 1, in, out]`` and vectors
+    ``[n, 1, 1, out]``. The first layer may normalise observations. Gaussian policies have `log_std` ``[n, 1, d]``."""
 
     layers: Sequence[Layer]
     log_std: FloatArray | None = None
@@ -41,7 +41,7 @@ class BatchedNetwork:
 
     @property
     def recurrent(self) -> bool:
-        """Whether there is a hidden state."""
+        """Return True if there is a hidden state."""
         return self._cell is not None
 
     @property

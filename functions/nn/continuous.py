@@ -1,4 +1,4 @@
-"""Continuous action heads: Gaussians, whose deviations are parameters or depend on the observation, and deterministic.
+"""Continuous action heads: deterministic ones, and Gaussians with learned deviations, of the observation or not.
 
 See `marless.functions.nn.heads`.
 """
@@ -17,7 +17,7 @@ from marless.functions.nn.discrete import HeadGradient
 Array = NDArray[Any]
 
 _HALF_LOG_TAU = 0.9189385332046727
-# The bounds of the log standard deviations, as in the code of Haarnoja et al.
+# The bounds of the log standard deviations, from the code of Haarnoja et al.
 _LEAST, _MOST = -20.0, 2.0
 
 
@@ -29,7 +29,7 @@ class Bounds:
     high: tuple[float, ...]
 
     def rescale(self, unit_values: Array) -> FloatArray:
-        """Maps [-1, 1] to the bounds, ``[..., d]`` float32; rounding never leaves them."""
+        """Maps [-1, 1] to the bounds, ``[..., d]`` float32. Results stay within the bounds despite rounding."""
         low, high = (np.asarray(bound, np.float32) for bound in (self.low, self.high))
         share = 0.5 * (unit_values.astype(np.float32) + np.float32(1))
         # Not low + share * (high - low): the difference of two finite bounds may overflow.
@@ -56,9 +56,9 @@ class _Bounded:
 
 @dataclass(frozen=True)
 class Gaussian(_Bounded):
-    """Independent Gaussians with the outputs as means and log standard deviations ``[..., d]``; `noise` is one standard
+    """Independent Gaussians with the outputs as means and log standard deviations ``[..., d]``. `noise` is one standard
     normal number for each. The environment gets the sample's tanh or, if `clips_actions`, the sample clipped to [-1, 1]
-    (as in Stable-Baselines3); learning uses the sample itself in both cases."""
+    (like Stable-Baselines3). Learning uses the sample itself in both cases."""
 
     clips_actions: bool = False
     arithmetic: Arithmetic = field(default=NUMPY, repr=False)
@@ -141,8 +141,8 @@ class SquashedSample(NamedTuple):
     """A sample of a `SquashedGaussian`, and the gradient through it (Haarnoja et al., "Soft Actor-Critic Algorithms and
     Applications", 2018, appendix C).
 
-    `actions` tanh(mean + std noise) ``[..., d]`` and their log-density ``[...]``, with what the gradient needs:
-    `scaled_noise` is std noise, and `free` where a log standard deviation was within its bounds."""
+    `actions` are tanh(mean + std noise) ``[..., d]`` with their log-density ``[...]``. For the gradient, `scaled_noise`
+    is std noise, and `free` marks log standard deviations within their bounds."""
 
     actions: Array
     log_probability: Array

@@ -18,7 +18,7 @@ HeadGradient = tuple[Array, Array | None]
 
 @dataclass(frozen=True)
 class OneChoice:
-    """One of `width` actions, sampled from the softmax of the outputs; `noise` is one uniform number in [0, 1)."""
+    """One of `width` actions, sampled from the softmax of the outputs. `noise` is one uniform number in [0, 1)."""
 
     width: int
     log_std_size: int = 0
@@ -67,7 +67,7 @@ class OneChoice:
 
 @dataclass(frozen=True)
 class Branches:
-    """Several choices, independent given the observation; `noise` is one uniform number for each."""
+    """Several choices, independent given the observation. `noise` is one uniform number for each."""
 
     sizes: tuple[int, ...]
     log_std_size: int = 0

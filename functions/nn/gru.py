@@ -1,7 +1,7 @@
 """The gated recurrent unit over time in numpy: forward, and the exact gradient back through time in closed form.
 
-The input products of all steps are one matrix product; only the part that depends on the hidden state runs step by
-step. The equations are those of `marless.functions.nn.layers.Gru`: a = x Wx + bx and c = h Wh + bh.
+The input products of all steps are one matrix product. Only the part that depends on the hidden state runs step by
+step. `marless.functions.nn.layers.Gru` has the equations: a = x Wx + bx and c = h Wh + bh.
 """
 
 from dataclasses import dataclass
@@ -44,9 +44,9 @@ def forward(
 ) -> Unrolled:
     """The states over `inputs` ``[T, B, in]`` from the state `first` ``[B, H]``, zeros if there is none.
 
-    `starts` ``[T, B]`` marks the first steps of episodes, before which the state is reset to zero. The first
-    `burn_in` steps only compute the state that the others start from (Kapturowski et al., "Recurrent Experience
-    Replay in Distributed Reinforcement Learning", 2019).
+    `starts` ``[T, B]`` marks the first steps of episodes, which begin with a state of zeros. The first `burn_in` steps
+    only compute the state that the others start from (Kapturowski et al., "Recurrent Experience Replay in Distributed
+    Reinforcement Learning", 2019).
     """
     steps, rows, features = inputs.shape
     width = layer.width(features)
@@ -70,7 +70,7 @@ def forward(
 
 
 def backward_rows(layer: Gru, trace: Unrolled, grad_output: Array, gradient: Gru | None, to_inputs: bool) -> Array:
-    """See `Layer`; rows are those of all steps, ``[T * B, ...]``."""
+    """See `Layer`. Rows cover all steps, ``[T * B, ...]``."""
     by_gates = backward(layer, trace, grad_output.reshape(trace.hidden.shape), gradient).inputs
     rows = by_gates.reshape(-1, by_gates.shape[-1])
     return rows @ layer.x.T if to_inputs else rows
@@ -101,7 +101,7 @@ def backward(layer: Gru, trace: Unrolled, grad_output: Array, gradient: Gru | No
     if gradient is not None:
         np.matmul(trace.before.reshape(steps * rows, width).T, flat, out=gradient.h)
         np.add.reduce(flat, axis=0, out=gradient.bh)
-    by_new *= grad_hidden  # now d loss / d a_n; for r and z, d loss / d a equals d loss / d c
+    by_new *= grad_hidden  # now d loss / d a_n. For r and z, d loss / d a equals d loss / d c
     flat[:, 2 * width :] = by_new.reshape(steps * rows, width)
     if gradient is not None:
         np.matmul(trace.inputs.reshape(steps * rows, len(layer.x)).T, flat, out=gradient.x)

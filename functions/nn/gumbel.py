@@ -1,6 +1,6 @@
 """The straight-through Gumbel-softmax in closed form: one-hot choices that a gradient passes through.
 
-Jang, Gu and Poole, "Categorical Reparameterization with Gumbel-Softmax", 2017; implementations of MADDPG (Lowe et al.,
+Jang, Gu and Poole, "Categorical Reparameterization with Gumbel-Softmax", 2017. Implementations of MADDPG (Lowe et al.,
 2017) use it for discrete actions. Callers pass the noise, so a sample depends only on its random address. Rows B,
 actions A.
 """
@@ -34,7 +34,7 @@ class Relaxed(NamedTuple):
 
 def noise(uniforms: Array) -> Array:
     """Standard Gumbel numbers from uniform ones in [0, 1), by inverting the distribution function ``exp(-exp(-x))``."""
-    smallest = np.finfo(uniforms.dtype).tiny  # 0 has no logarithm; this gives -4.5 in float32, -6.6 in float64
+    smallest = np.finfo(uniforms.dtype).tiny  # 0 has no logarithm. This gives -4.5 in float32, -6.6 in float64
     return np.asarray(-np.log(-np.log(np.maximum(uniforms, smallest))))
 
 

@@ -2,7 +2,7 @@
 
 A class of agents has one of five heads. `OneChoice` (discrete): outputs are logits, or action values. `Branches`
 (multi-discrete): the logits of several independent choices side by side. `Gaussian` (continuous, stochastic): outputs
-are means; the log standard deviations are parameters that do not depend on the observation. `SquashedGaussian`
+are means. The log standard deviations are parameters that do not depend on the observation. `SquashedGaussian`
 (continuous, stochastic): outputs are means and log standard deviations. `Deterministic` (continuous): tanh of the
 outputs.
 
@@ -10,10 +10,10 @@ Everything here is pure and works along the last axis: outputs ``[..., width]``,
 ``[..., branches]``, continuous actions ``[..., d]``, log-probabilities and entropies ``[...]``. Results have the
 precision of the outputs. The logits of illegal actions must be masked before (`losses.mask_logits`).
 
-Continuous actions are recorded and learned from in *policy units*: the sample of a `Gaussian` before tanh or clipping
-brings it into [-1, 1], or the number in [-1, 1] of the other two. `to_environment` rescales them to the task's bounds.
-The log-probability of a `Gaussian` is that of the sample. The density of the squashed action has the further factor
-1 / (1 - tanh²), which does not depend on the policy, so it cancels in probability ratios and has no gradient.
+Continuous actions are recorded and learned from in *policy units*: the sample of a `Gaussian` before tanh or clipping,
+and the number in [-1, 1] of the other two. `to_environment` rescales them to the task's bounds. The log-probability of
+a `Gaussian` is the sample's. The density of the squashed action has the further factor 1 / (1 - tanh²). It is
+independent of the policy, so it cancels in probability ratios and has no gradient.
 """
 
 from typing import Any, Protocol
@@ -32,7 +32,7 @@ Array = NDArray[Any]
 
 
 class Head(Protocol):
-    """How agents of a class act. Only Gaussian heads have a `log_std` ``[..., d]``; others get None."""
+    """The action head of a class of agents. Only Gaussian heads have a `log_std` ``[..., d]``. Others get None."""
 
     @property
     def width(self) -> int:
@@ -40,7 +40,7 @@ class Head(Protocol):
 
     @property
     def log_std_size(self) -> int:
-        """The number of log standard deviations, 0 for all but Gaussian heads."""
+        """The number of log standard deviations, above 0 only for Gaussian heads."""
 
     def noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         """The random numbers that `draw` needs for ``[*shape]`` actions: ``[*shape]`` or ``[*shape, numbers]``."""
@@ -62,7 +62,7 @@ class Distribution(Head, Protocol):
     def arithmetic(self) -> Arithmetic: ...
 
     def log_probability(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> Array:
-        """In nats; the log-density of continuous actions."""
+        """In nats. For continuous actions, the log-density."""
 
     def log_probability_gradient(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> HeadGradient:
         """d log-probability / d outputs and / d log_std."""
@@ -91,8 +91,8 @@ def head_of(kind: AgentClass, stochastic: bool, clips_actions: bool = False) -> 
 
 
 def outputs_of(kind: AgentClass, outputs: int, log_std: Array | None) -> int:
-    """How many outputs a policy network of this class has, given that it has `outputs`: one for each action, or two for
-    each continuous one where no parameter `log_std` is its standard deviation."""
+    """The required outputs of a policy network of this class, given that it has `outputs`: one for each action. A
+    continuous action has two, unless the parameter `log_std` is its standard deviation."""
     is_squashed = kind.continuous and log_std is None and outputs == 2 * kind.actions
     return outputs if is_squashed else kind.actions
 
@@ -114,7 +114,7 @@ def act(
 ) -> tuple[ActionArray, Array | None]:
     """Actions of the exploration `behaviour` and, if they were sampled from the policy, their log-probabilities.
 
-    The behaviour "noise" only affects deterministic heads; others sample from the policy. `legal` has the shape of
+    The behaviour "noise" only affects deterministic heads. Others sample from the policy. `legal` has the shape of
     `outputs`. Raises `BadRequest` for a behaviour that the head does not support.
     """
     require(head, behaviour)

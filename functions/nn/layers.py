@@ -1,8 +1,8 @@
 """The kinds of layers of networks: parameters, and in numpy outputs and gradients in closed form.
 
-This file needs numpy alone: ``marless export`` writes it beside the program that plays policies from plain tensors.
-What the kinds compute in torch is in `marless.functions.nn.torch_layers`, in ONNX in the exports, and how a GRU learns
-over time in `marless.functions.nn.gru`.
+This file needs only numpy: ``marless export`` writes it next to the program that plays policies from plain tensors. The
+layers in torch are in `marless.functions.nn.torch_layers`, in ONNX in the exports. `marless.functions.nn.gru` trains a
+GRU over time.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,24 +18,24 @@ Orthogonal = Callable[[int, int], Array]
 """Draws a matrix of so many rows and columns with orthonormal rows or columns."""
 
 EPSILON = 1e-5  # of layer norms
-# Normalised inputs end this many standard deviations from the mean, as in Andrychowicz et al., "What Matters in
+# Normalised inputs end this many standard deviations from the mean. Source: Andrychowicz et al., "What Matters in
 # On-Policy Reinforcement Learning?", 2021.
 MOST_DEVIATIONS = 10.0
 
 
 class Layer:
-    """A layer of a network: a dataclass whose fields are its parameters, in the order of a network's flat vector.
+    """A layer of a network: a dataclass. Its fields are its parameters, in the order of a network's flat vector.
 
-    Parameters have the shapes of `shapes`; those of several networks have further axes in front.
+    Parameters have the shapes of `shapes`. Stacked parameters of several networks have further axes in front.
 
     Attributes:
-        kind: What exported policies call it.
-        names: What its parameters are called in storage, before its number among the layers of its kind.
+        kind: Its name in exported policies.
+        names: The names of its parameters in storage, before its number among the layers of its kind.
         has_number: Whether the number is part of these names.
         entry: The fields that multiply the layer's inputs and are added to the product, for layers that change the
-            width; others keep it, and work in place.
-        mark: The name of the empty tensor that stands for this activation in storage.
-        is_norm: Whether its parameters stand behind those of all layers that are no norms.
+            width. Others keep it, and compute in place.
+        mark: The name of the empty tensor that marks this activation in storage.
+        is_norm: True if storage puts its parameters after the parameters of all layers that are no norms.
         elementwise: Whether every output depends on the input at its place alone.
     """
 
@@ -70,10 +70,10 @@ class Layer:
         return inputs
 
     def initialise(self, orthogonal: Orthogonal, gain: float) -> None:
-        """Writes new parameters over zeros; `gain` scales the weights of a layer whose activation does not."""
+        """Writes new parameters over zeros. `gain` scales the weights of a layer if its activation does not."""
 
     def forward(self, values: Array, out: Array | None = None) -> tuple[Array, Any]:
-        """Outputs ``[..., out]`` of inputs ``[..., in]``, and what `backward` needs.
+        """Outputs ``[..., out]`` of inputs ``[..., in]``, and the cache for `backward`.
 
         A layer that keeps the width writes its outputs into `out`, which may be `values`, if it is given.
         """
@@ -81,7 +81,7 @@ class Layer:
 
     @classmethod
     def surplus(cls, width: int) -> int:
-        """How many more outputs the last layer has than the network, for the `width` of this layer's outputs."""
+        """Return how many more outputs the last layer has than the network, for the `width` of this layer's outputs."""
         return 0
 
     def backward(self, cache: Any, grad_output: Array, gradient: Self | None, to_inputs: bool = True) -> Array:
@@ -130,9 +130,8 @@ class Linear(Layer):
 class LayerNorm(Layer):
     """Layer normalisation with `gain` and `shift` ``[H]``.
 
-    Ba, Kiros and Hinton, "Layer Normalization", 2016, as `torch.nn.LayerNorm` computes it. Over the H units x of a row,
-    with their mean m and variance v, y = gain u + shift with u = (x - m) / √(v + ε). d loss / d x is
-    (g - mean(g) - u mean(g u)) / √(v + ε) for g = gain · d loss / d y.
+    Ba, Kiros and Hinton, "Layer Normalization", 2016, as `torch.nn.LayerNorm` computes it. The H units x of a row have
+    the mean m and variance v. Then y = gain u + shift with u = (x - m) / √(v + ε).
     """
 
     kind: ClassVar[str] = "layer_norm"
@@ -150,7 +149,7 @@ class LayerNorm(Layer):
         self.gain[...] = 1
 
     def forward(self, values: Array, out: Array | None = None) -> tuple[Array, tuple[Array, Array]]:
-        """``[rows, H]``; the cache is u ``[rows, H]`` and 1 / √(v + ε) ``[rows, 1]``."""
+        """``[rows, H]``. The cache is u ``[rows, H]`` and 1 / √(v + ε) ``[rows, 1]``."""
         units = values - _row_means(values)
         inverse = 1 / np.sqrt(_row_means(units, units) + EPSILON)
         units *= inverse
@@ -209,7 +208,7 @@ class Relu(Layer):
 
 @dataclass(frozen=True)
 class Normalise(Layer):
-    """(x - mean) times inverse, cut off at ±10; the `mean` of inputs ``[F]`` and the `inverse` of their standard
+    """(x - mean) times inverse, cut off at ±10. `mean` is the mean of inputs ``[F]``, `inverse` one over their standard
     deviation."""
 
     kind: ClassVar[str] = "normalise"
@@ -231,9 +230,9 @@ class Normalise(Layer):
 class Gru(Layer):
     """The gated recurrent unit: `x` ``[in, 3H]``, `h` ``[H, 3H]`` and their biases `bx`, `bh` ``[3H]``.
 
-    Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014, in the form of `torch.nn.GRU`: the
-    reset gate multiplies the hidden state's product, bias included, and not the hidden state. With a = x Wx + bx and
-    c = h Wh + bh, three parts r, z, n of width H each,
+    Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014, in the form of `torch.nn.GRU`. The
+    reset gate multiplies the hidden state's product, including its bias. With a = x Wx + bx and c = h Wh + bh, three
+    parts r, z, n of width H each,
 
         r = sigmoid(a_r + c_r)    z = sigmoid(a_z + c_z)    n = tanh(a_n + r c_n)    h' = (1 - z) n + z h.
 
@@ -258,15 +257,15 @@ class Gru(Layer):
         return int(self.h.shape[-1]) // 3
 
     def initialise(self, orthogonal: Orthogonal, gain: float) -> None:
-        """Each matrix becomes one orthogonal matrix of gain 1 over its three parts, as in the code of MAPPO (Yu et al.,
-        2022, `RNNLayer`) and for LSTMs in Huang et al., "The 37 Implementation Details of PPO", 2022."""
+        """Each matrix becomes one orthogonal matrix of gain 1 over its three parts, like the code of MAPPO (Yu et al.,
+        2022, `RNNLayer`). For LSTMs: Huang et al., "The 37 Implementation Details of PPO", 2022."""
         for matrix in (self.x, self.h):
             matrix[...] = orthogonal(*matrix.shape)
 
     def step(self, inputs: Array, before: Array) -> Array:
         """The state ``[..., H]`` that follows `before`.
 
-        Its products have all 3H columns, while training has one product per gate, whose last bits differ.
+        Its products have all 3H columns, while training has one product per gate, so the last bits differ.
         """
         gates, product = np.matmul(inputs, self.x), np.matmul(before, self.h)
         gates += self.bx
@@ -288,7 +287,7 @@ KINDS = {layer.kind: layer for layer in _ALL}
 def forward(layers: Sequence[Layer], values: Array, state: Array | None) -> tuple[Array, Array | None]:
     """Acts: outputs ``[..., out]`` of inputs ``[..., in]``, and the hidden state ``[..., H]`` that follows `state`.
 
-    The state is None if no layer is recurrent. Layers may have the stacked parameters of several networks.
+    The state is None if all layers are feed-forward. Layers may have the stacked parameters of several networks.
     """
     finish = None
     for layer in layers:
@@ -304,7 +303,7 @@ def forward(layers: Sequence[Layer], values: Array, state: Array | None) -> tupl
 def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> Array:
     """A ``[rows, columns]`` matrix with orthonormal rows or columns, whichever are fewer, drawn uniformly (Haar)."""
     q, r = np.linalg.qr(rng.standard_normal((max(rows, columns), min(rows, columns))))
-    q *= np.sign(np.diag(r))  # without it the distribution would not be uniform
+    q *= np.sign(np.diag(r))  # this makes the distribution uniform
     return q if rows >= columns else q.T
 
 
@@ -328,7 +327,7 @@ def advance(gates: Array, product: Array, before: Array, after: Array) -> None:
 
 
 def _row_means(*factors: Array) -> Array:
-    """The means over the last axis ``[..., 1]`` of the product; `einsum` is the fastest way for some ten numbers."""
+    """The means over the last axis ``[..., 1]`` of the product. `einsum` is the fastest way for some ten numbers."""
     subscripts = ",".join(["...h"] * len(factors))
     means: Array = np.einsum(f"{subscripts}->...", *factors)[..., np.newaxis]
     means /= factors[0].dtype.type(factors[0].shape[-1])

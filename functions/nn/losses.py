@@ -1,6 +1,6 @@
 """Losses of the PPO family and their gradients at the network's outputs, in closed form.
 
-Every function is pure; a batch has B rows. Losses compute their metrics only when they are read, because most optimiser
+Every function is pure. A batch has B rows. Losses compute their metrics only when they are read, because most optimiser
 steps are never reported.
 """
 
@@ -20,7 +20,7 @@ ROW_METRICS = ("entropy", "clip_fraction", "kl")
 
 
 def mask_logits(logits: Array, legal: NDArray[np.bool_] | None) -> Array:
-    """The logits with `ILLEGAL` at illegal actions, so that none of these can be chosen; ``[..., actions]`` both."""
+    """The logits with `ILLEGAL` at illegal actions, which are then never chosen. Both are ``[..., actions]``."""
     return logits if legal is None else np.where(legal, logits, logits.dtype.type(ILLEGAL))
 
 
@@ -62,8 +62,8 @@ class ClippedValueLoss:
 
 @dataclass(frozen=True)
 class PolicyLoss:
-    """`grad_output` is d loss / d outputs ``[B, width]``, `grad_log_std` d loss / d log_std ``[d]`` for Gaussian heads;
-    the properties are those of the batch before the step."""
+    """`grad_output` is d loss / d outputs ``[B, width]``, `grad_log_std` d loss / d log_std ``[d]`` for Gaussian heads.
+    The properties describe the batch before the step."""
 
     grad_output: Array
     _log_ratio: Array
@@ -83,7 +83,7 @@ class PolicyLoss:
     def rows(self) -> dict[str, Array]:
         """Metrics of each row ``[B]``, to be averaged.
 
-        `entropy` is in nats; `clip_fraction` is true if the ratio left the clip range; `kl` is KL(old, new) by the
+        `entropy` is in nats. `clip_fraction` is true if the ratio left the clip range. `kl` is KL(old, new) by the
         low-variance estimator r - 1 - log r (Schulman, "Approximating KL Divergence").
         """
         return {
@@ -104,12 +104,12 @@ def clipped_policy_loss(
 ) -> PolicyLoss:
     """Gradient of -mean(min(r A, clip(r) A)) - entropy_weight * mean(H) with r = exp(log p - old log p).
 
-    Clipped surrogate of PPO (Schulman et al., 2017, eq. 7). `logits` ``[B, actions]``, the others ``[B]``; `legal`
+    Clipped surrogate of PPO (Schulman et al., 2017, eq. 7). `logits` ``[B, actions]``, the others ``[B]``. `legal`
     ``[B, actions]`` masks actions out of the distribution.
     """
     # [actions, B]: few actions, long rows.
     log_p = log_softmax(np.ascontiguousarray(mask_logits(logits, legal).T), axis=0)
-    # Positions in the flat array, which is indexed faster than by two arrays; int64, since actions may be narrow.
+    # Positions in the flat array are faster than two arrays of indices. int64, since actions may be narrow.
     indices = np.multiply(actions, len(actions), dtype=np.int64)
     indices += np.arange(len(actions))
     p = np.exp(log_p)
@@ -136,7 +136,7 @@ def clipped_head_loss(
     """`clipped_policy_loss` for any head: masked `outputs` ``[B, width]``, `log_std` ``[d]`` or None, `actions` ``[B]``
     or ``[B, ...]``, the others ``[B]``.
 
-    Continuous actions are those that were sampled, before squashing or clipping: see `marless.functions.nn.heads`.
+    Continuous actions are the samples before squashing or clipping: see `marless.functions.nn.heads`.
     """
     log_ratio = head.log_probability(outputs, log_std, actions) - old_log_probability
     ratio = head.arithmetic.exp(log_ratio)
@@ -162,7 +162,7 @@ def _weight(ratio: Array, advantage: Array, clip: float) -> Array:
 
 @dataclass(frozen=True)
 class ValueLoss:
-    """`grad_output` is d loss / d value ``[B, 1]``; `loss` is the batch mean before the step."""
+    """`grad_output` is d loss / d value ``[B, 1]``. `loss` is the batch mean before the step."""
 
     grad_output: Array
     _free: Array
@@ -183,7 +183,7 @@ def huber(difference: Array, delta: float) -> Array:
 
 
 def _clip(values: Array, most: float) -> Array:
-    """The values cut off at ±`most`; `np.clip` takes several times as long for a minibatch's."""
+    """The values cut off at ±`most`. For a minibatch, `np.clip` takes several times as long."""
     return np.asarray(np.maximum(np.minimum(values, most), -most))
 
 

@@ -44,16 +44,16 @@ class Weights(Protocol):
         """Return the precision of the weights."""
 
     def to_tensors(self) -> dict[str, Array]:
-        """The tensors by their names in storage, those that are trained in the order of the flat vector."""
+        """The tensors by their names in storage, trained tensors in the order of the flat vector."""
 
     def forward(
         self, inputs: Array, starts: Flags | None = None, first: Array | None = None, burn_in: int = 0
     ) -> Trace:
         """Maps rows ``[rows, in]`` to ``[rows, out]``, or with a hidden state sequences ``[T, B, in]`` to ``[T, B,
-        out]``; `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `gru.forward`."""
+        out]``. See `gru.forward` for `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in`."""
 
     def input_gradient(self, inputs: Array, grad_output: Array, first: Array | None = None) -> Array:
-        """d loss / d inputs, shaped like them, from d loss / d outputs; `inputs` and `first` are as in `forward`."""
+        """d loss / d inputs, shaped like them, from d loss / d outputs. See `forward` for `inputs` and `first`."""
 
 
 def unroll(weights: Weights, inputs: Array, starts: Flags, burn_in: int = 0) -> tuple[Array, Trace]:

@@ -14,7 +14,7 @@ Statistics = NDArray[np.float64]
 MINIMUM_VARIANCE = 1e-2
 # The name of the tensor with the statistics of a network's inputs.
 SEEN = "seen"
-# The guard of entries that never change is that of OpenAI Baselines.
+# The guard of entries that never change comes from OpenAI Baselines.
 INPUT_EPSILON = 1e-8
 
 
@@ -47,7 +47,7 @@ class Normaliser:
         return np.array([self.mean, self.square, self.weight])
 
     def update(self, targets: Array, decay: float) -> "Normaliser":
-        """The normaliser after one update with `targets`; the same without any."""
+        """The normaliser after one update with `targets`, or the same without targets."""
         if not targets.size:
             return self
         square = float(np.square(targets, dtype=np.float64).mean())
@@ -72,30 +72,30 @@ class Normaliser:
 
 @dataclass(frozen=True)
 class InputStatistics:
-    """Statistics ``[3, F]`` of all inputs so far, in double precision: for each entry how often it was seen, its mean,
-    and the sum of its squared distances from the mean."""
+    """Statistics ``[3, F]`` of all inputs so far, in double precision. They are for each entry its count, its mean, and
+    the sum of its squared distances from the mean."""
 
     tensor: NDArray[np.float64]
 
     @classmethod
     def none(cls, width: int) -> "InputStatistics":
-        """Before the first input; they leave inputs within ±10 as they are."""
+        """Before the first input. They leave inputs within ±10 unchanged."""
         return cls(np.zeros((3, width)))
 
     def merge(self, rows: Array, present: NDArray[np.bool_] | None = None) -> "InputStatistics":
-        """With those of further rows ``[B, F]``, of which only entries that are `present` count."""
+        """Return the statistics with further rows ``[B, F]``. Only entries that are `present` count."""
         return InputStatistics(merge_statistics(self.tensor, statistics_of(rows, present)))
 
     def normaliser(self, precision: np.dtype[Any]) -> Normalise:
-        """What normalises inputs of this precision."""
+        """Return the layer that normalises inputs of this precision."""
         count, mean, squares = self.tensor
         variance = np.where(count > 0, squares / np.maximum(count, 1), 1 - INPUT_EPSILON)
         return Normalise(mean.astype(precision), (1 / np.sqrt(variance + INPUT_EPSILON)).astype(precision))
 
 
 def statistics_of(rows: Array, present: NDArray[np.bool_] | None = None) -> Statistics:
-    """The statistics ``[3, F]`` of rows ``[B, F]`` in double precision: for each column how many of its entries are
-    `present`, their mean, and the sum of their squared distances from it; zeros where there is none."""
+    """The statistics ``[3, F]`` of rows ``[B, F]`` in double precision. For each column they are the number of
+    `present` entries, their mean, and the sum of their squared distances from it, or zeros without entries."""
     wide = np.array(rows, np.float64, order="C")  # the order of a sum depends on the layout
     present_mask = np.ones(wide.shape, np.bool_) if present is None else present
     wide[~present_mask] = 0
@@ -107,7 +107,7 @@ def statistics_of(rows: Array, present: NDArray[np.bool_] | None = None) -> Stat
 
 
 def merge_statistics(old: Statistics, new: Statistics) -> Statistics:
-    """The statistics ``[3, ...]`` of two samples together; see `statistics_of`.
+    """The statistics ``[3, ...]`` of two samples together, see `statistics_of`.
 
     Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983.
     """

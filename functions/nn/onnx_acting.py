@@ -16,7 +16,7 @@ from marless.functions.messages.team import Team
 from marless.functions.nn.heads import Head, head_of_network, outputs_of
 from marless.functions.nn.shape import CLIPPED, GRAPH, PARAMETERS, SHAPE, NetworkShape
 
-# Sessions that a process keeps: those of a run's groups.
+# The most sessions that a process keeps, for a run's groups.
 KEPT = 16
 
 
@@ -29,8 +29,8 @@ class Graph(NamedTuple):
 
 @dataclass(frozen=True)
 class OnnxNetworks:
-    """The networks of a class's n agents; every agent and every block of environments has a call of its own, so an
-    agent's actions do not depend on other agents and blocks."""
+    """The networks of a class's n agents. Every agent and every block of environments has its own call, so an agent's
+    actions do not depend on other agents and blocks."""
 
     # ``[H, W, C]`` or ``[N, features]``, as this task has them.
     observation: tuple[int, ...]
@@ -69,13 +69,13 @@ class OnnxNetworks:
 
 
 def made_by_factory(team: Team, tensors: Mapping[str, NDArray[Any]], agent: int) -> bool:
-    """Whether the policy of the agent is a factory's."""
+    """Return True if a factory made the policy of the agent."""
     return f"policy/{group_name(team.groups[agent])}/{GRAPH}" in tensors
 
 
 def onnx_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]], index: int) -> OnnxNetworks:
-    """The networks of a class; raises `BadRequest` for networks that do not fit its spaces, `MissingExtra` without ONNX
-    Runtime."""
+    """The networks of a class. Raises `BadRequest` for networks that do not fit its spaces, `MissingExtra` if ONNX
+    Runtime is missing."""
     kind = spec.classes[index]
     prefixes = [f"policy/{group_name(team.groups[agent])}/" for agent in kind.agents]
     try:

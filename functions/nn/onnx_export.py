@@ -1,4 +1,4 @@
-"""A module as a graph for ONNX Runtime, by which actors act without torch.
+"""A module as a graph for ONNX Runtime, so that actors act without torch.
 
 The weights are inputs of the graph, so that it is exported once a run and serves all rounds.
 """
@@ -19,7 +19,7 @@ OPSET = 18
 
 @cache
 def export(shape: NetworkShape) -> bytes:
-    """The graph of ``module(observation, rest)`` for any number of rows; raises `BadRequest` for what ONNX lacks."""
+    """The graph of ``module(observation, rest)`` for any number of rows. Raises `BadRequest` if ONNX lacks parts."""
     module = build(shape)
     rows = torch.export.Dim("rows")
     inputs = torch.zeros(2, *shape.observation), torch.zeros(2, shape.rest)

@@ -1,6 +1,6 @@
 """Networks in numpy and their gradients in closed form: feed-forward and recurrent ones.
 
-For networks of this size an automatic-differentiation framework spends most of its time on bookkeeping; the tests check
+For networks of this size an automatic-differentiation framework spends most of its time on bookkeeping. The tests check
 the closed form against torch.
 """
 
@@ -17,7 +17,7 @@ from marless.functions.nn.gru import Flags, Unrolled
 from marless.functions.nn.layers import ACTIVATIONS, NORMS, Array, Gru, Layer, Linear, orthogonal
 from marless.functions.nn.shape import CLIPPED, Kind, Network, layer_kinds, stored_order, tensor_names
 
-# The initial log of Gaussian policies' standard deviation 0.6, as in OpenAI's "Spinning Up in Deep RL".
+# The log of 0.6, the initial standard deviation of Gaussian policies in OpenAI's "Spinning Up in Deep RL".
 FIRST_LOG_STD = -0.5
 DrawsOrthogonal = Callable[[np.random.Generator, int, int], Array]
 """Draws a matrix as `layers.orthogonal` does."""
@@ -26,7 +26,7 @@ _MARKS = (*(kind.mark for kind in ACTIVATIONS if kind.mark), CLIPPED)
 
 
 class LayeredTrace(NamedTuple):
-    """A forward pass: `outputs` ``[..., out]``, what each layer's gradient needs, and what the last layer returned."""
+    """A forward pass: `outputs` ``[..., out]``, each layer's cache for its gradient, and the last layer's result."""
 
     outputs: Array
     caches: list[Any]
@@ -34,12 +34,12 @@ class LayeredTrace(NamedTuple):
 
     @property
     def hidden(self) -> Array:
-        """The hidden states after every step ``[T, B, H]``; raises `ValueError` for a feed-forward network."""
+        """The hidden states after every step ``[T, B, H]``. Raises `ValueError` for a feed-forward network."""
         return self._gru_trace.hidden
 
     @property
     def before(self) -> Array:
-        """The hidden states before every step ``[T, B, H]``; raises `ValueError` for a feed-forward network."""
+        """The hidden states before every step ``[T, B, H]``. Raises `ValueError` for a feed-forward network."""
         return self._gru_trace.before
 
     @property
@@ -53,7 +53,7 @@ class LayeredTrace(NamedTuple):
 class LayeredWeights(NamedTuple):
     """The layers of a network, their parameters views into a flat vector.
 
-    Only Gaussian policies have a `log_std` ``[out]``; their samples are squashed by tanh, or clipped if
+    Only Gaussian policies have a `log_std` ``[out]``. Their samples are squashed by tanh, or clipped if
     `clips_actions`. `marks` are the names of the empty tensors that tell in storage the kind of activation, and that
     samples are clipped.
     """
@@ -70,7 +70,7 @@ class LayeredWeights(NamedTuple):
 
     @property
     def clips_actions(self) -> bool:
-        """Whether sampled continuous actions are clipped."""
+        """Return True if sampled continuous actions are clipped."""
         return CLIPPED in self.marks
 
     @property
@@ -111,7 +111,7 @@ class LayeredWeights(NamedTuple):
     ) -> LayeredTrace:
         """Maps rows ``[rows, in]`` to ``[rows, out]``, or with a GRU sequences ``[T, B, in]`` to ``[T, B, out]``.
 
-        `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `gru.forward`.
+        See `gru.forward` for `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in`.
         """
         caches: list[Any] = []
         sequences = inputs.shape[:-1]
@@ -134,7 +134,7 @@ class LayeredWeights(NamedTuple):
         self._backward(trace, grad_output, gradient, to_inputs=False)
 
     def input_gradient(self, inputs: Array, grad_output: Array, first: Array | None = None) -> Array:
-        """d loss / d inputs, shaped like them, from d loss / d outputs; `inputs` and `first` are as in `forward`."""
+        """d loss / d inputs, shaped like them, from d loss / d outputs. See `forward` for `inputs` and `first`."""
         rows = self._backward(self.forward(inputs, first=first), grad_output, None, to_inputs=True)
         return rows.reshape(inputs.shape)
 
@@ -190,10 +190,10 @@ def views(network: Network, flat: Array) -> LayeredWeights:
 def initialise(
     network: Network, rng: np.random.Generator, output_gain: float, drawn_by: DrawsOrthogonal = orthogonal
 ) -> NDArray[np.float32]:
-    """A flat vector of orthogonal weights, `drawn_by` that function, and zero biases; norms change no scale yet.
+    """A flat vector of orthogonal weights, `drawn_by` that function, and zero biases. Norms change no scale yet.
 
     Gain √2 on hidden layers and `output_gain` on the last, the practice of PPO implementations (Huang et al., "The 37
-    Implementation Details of PPO", 2022; orthogonal matrices after Saxe et al., 2014).
+    Implementation Details of PPO", 2022). Orthogonal matrices: Saxe et al., 2014.
     """
     flat = np.zeros(network.parameters, np.float32)
     weights = views(network, flat)
@@ -206,12 +206,12 @@ def initialise(
 
 
 def to_tensors(network: Network, flat: Array, prefix: str) -> dict[str, Array]:
-    """The network by name: ``<prefix>/w0 [in, out]``, ``<prefix>/b0 [out]``, ...; see `LayeredWeights.to_tensors`."""
+    """The network by name: ``<prefix>/w0 [in, out]``, ``<prefix>/b0 [out]``, ... See `LayeredWeights.to_tensors`."""
     return {f"{prefix}/{name}": array for name, array in views(network, flat).to_tensors().items()}
 
 
 def from_tensors(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Network, Array]:
-    """The network and its flat vector (a copy) from `to_tensors`; raises as `weights_of` does."""
+    """The network and its flat vector (a copy) from `to_tensors`. Raises like `weights_of`."""
     start = f"{prefix}/"
     arrays = {name.removeprefix(start): array for name, array in tensors.items() if name.startswith(start)}
     if f"{Linear.names[0]}0" not in arrays:
@@ -234,7 +234,7 @@ def _described(shapes: tuple[tuple[str, tuple[int, ...]], ...], entities: bytes)
 def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> LayeredWeights:
     """The named tensors of `to_tensors`, not copied.
 
-    Raises `KeyError` when there is no such network, and `ValueError` when its norms are not those of its hidden layers.
+    Raises `KeyError` if the network is missing, and `ValueError` if its norms do not fit its hidden layers.
     """
     front = attention_over(decode(tensors[f"{prefix}/{ENTITIES}"])) if f"{prefix}/{ENTITIES}" in tensors else None
     linear = _count(tensors, f"{prefix}/{Linear.names[0]}")

@@ -1,7 +1,7 @@
-"""The shapes of networks: lists of layers, and what factories make, as they are stored beside the weights.
+"""The shapes of networks (lists of layers, or products of factories) in the form of storage next to the weights.
 
-The parameters of a list of layers are one flat vector: the layers in forward order, then their norms, then the log
-standard deviations of a Gaussian policy, which do not depend on the input.
+The parameters of a list of layers are one flat vector: the layers in forward order, their norms, and the log standard
+deviations of a Gaussian policy, which ignore the input.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from marless.functions.nn.layers import Array, Gru, Layer, Linear, Shape, Tanh
 
 Kind = type[Layer]
 
-# The name of the empty tensor that marks policies whose continuous actions are clipped.
+# The name of the empty tensor that marks policies with clipped continuous actions.
 CLIPPED = "clip"
 
 # The names of a network's tensors: its shape as JSON, its graph for ONNX Runtime, and the prefix of its parameters.
@@ -30,12 +30,11 @@ SHAPE, GRAPH, PARAMETERS = "shape", "graph", "net/"
 
 @dataclass(frozen=True)
 class Network:
-    """The shape of a perceptron, or of one whose last hidden layer is a gated recurrent unit (GRU).
+    """The shape of a perceptron. Its last hidden layer may be a gated recurrent unit (GRU).
 
-    `sizes` are the widths from input to output; a `recurrent` network has at least one hidden layer. `gaussian`: it has
-    a `log_std`. `activation`: that of its hidden layers. `clipped`: samples of the Gaussian are clipped to the bounds.
-    `norm`: that of its hidden layers, if they have one. `front`: its first
-    layer if that is no linear one.
+    `sizes` are the widths from input to output. A `recurrent` network has at least one hidden layer. `gaussian`: it has
+    a `log_std`. `activation`: the activation of its hidden layers. `clipped`: samples of the Gaussian are clipped to
+    the bounds. `norm`: the norm of its hidden layers, if any. `front`: its first layer if that is no linear one.
     """
 
     sizes: tuple[int, ...]
@@ -91,8 +90,8 @@ class Segment(NamedTuple):
 
 
 class ParameterLayout(NamedTuple):
-    """How a network stands in a flat vector, and in storage: the segments of its layers in forward order, the number of
-    its parameters, and the names of its empty tensors."""
+    """A network's place in a flat vector and in storage. It has the segments of its layers in forward order, the number
+    of its parameters, and the names of its empty tensors."""
 
     segments: list[Segment]
     parameters: int
@@ -129,7 +128,7 @@ def stored_order(kinds: Sequence[Kind]) -> list[int]:
 
 @cache
 def tensor_names(kinds: tuple[Kind, ...]) -> list[tuple[str, ...]]:
-    """What the parameters of each layer are called in storage."""
+    """Return the names of each layer's parameters in storage."""
     counts: Counter[Kind] = Counter()
     names = []
     for kind in kinds:
@@ -144,8 +143,8 @@ def layer_kinds(
 ) -> tuple[Kind, ...]:
     """The kinds of the layers of a network with so many hidden layers. `front` is the first of them if it is given.
 
-    A norm stands before the activation, and behind a GRU, as in the code of MAPPO (Yu et al., 2022, `RNNLayer`): it
-    normalises what the next layer gets, not the hidden state.
+    A norm is before the activation, and after a GRU, like the code of MAPPO (Yu et al., 2022, `RNNLayer`). It
+    normalises the next layer's inputs and leaves the hidden state.
     """
     if front is not None:
         return (front, *layer_kinds(hidden - 1, recurrent, activation, norm))
@@ -170,16 +169,16 @@ class FactoryShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     @classmethod
     def decode(cls, tensor: NDArray[Any]) -> Self:
-        """The inverse of `encode`; raises `ValueError` for anything else."""
+        """The inverse of `encode`. Raises `ValueError` for anything else."""
         return from_json(np.asarray(tensor, np.uint8).tobytes(), cls)
 
 
 class NetworkShape(FactoryShape, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a factory makes a module of: ``module(observation, rest)`` is ``[B, outputs]``.
+    """The shape for a factory of modules: ``module(observation, rest)`` is ``[B, outputs]``.
 
-    A row of inputs is an `observation` ``[B, *observation]``, an image ``[H, W, C]``, a set of
-    entities ``[N, features]`` or a vector, and the `rest` ``[B, rest]``: the agent's one-hot, or actions. `hidden` are
-    the widths of the configuration. Weights of the last layer are to begin with the gain `output_gain`.
+    A row of inputs is an `observation` ``[B, *observation]`` (an image ``[H, W, C]``, a set of entities ``[N,
+    features]`` or a vector) and the `rest` ``[B, rest]``. The rest is the agent's one-hot, or actions. `hidden` are the
+    widths of the configuration. Weights of the last layer are to begin with the gain `output_gain`.
     """
 
     observation: tuple[int, ...]
@@ -199,7 +198,7 @@ class NetworkShape(FactoryShape, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class MixerShape(FactoryShape, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a factory makes a mixing network of: ``module(utilities, state, alive)`` is ``[B]``, the joint values.
+    """The shape for a factory of mixing networks: ``module(utilities, state, alive)`` is ``[B]``, the joint values.
 
     The inputs are the utilities ``[B, agents]`` of a side, 0 for dead agents, the state ``[B, state]``, and which
     agents are alive ``[B, agents]``. The other fields are settings of the configuration.

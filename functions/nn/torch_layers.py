@@ -1,4 +1,4 @@
-"""What the layers of `marless.functions.nn.layers` compute in torch, as functions of their inputs and parameters."""
+"""The layers of `marless.functions.nn.layers` in torch, as functions of their inputs and parameters."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -88,8 +88,8 @@ def forward(
 ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
     """Outputs ``[..., out]`` of inputs ``[..., in]`` of layers with their parameters.
 
-    With a recurrent layer inputs are sequences ``[T, B, in]``; the second result is its hidden states before and after
-    every step ``[T, B, H]``. `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `gru.forward`.
+    With a recurrent layer inputs are sequences ``[T, B, in]``. The second result is its hidden states before and after
+    every step ``[T, B, H]``. See `gru.forward` for `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in`.
     """
     states, finish = None, None
     for kind, parameters in layers:

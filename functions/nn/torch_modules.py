@@ -1,7 +1,7 @@
-"""Networks that torch makes: built-in factories, and those of a user, ``package.module:factory``.
+"""Networks that torch makes: built-in factories, and a user's, ``package.module:factory``.
 
-A factory takes a `NetworkShape` and returns a `torch.nn.Module`, whose ``forward(observation, rest)`` maps B rows to
-``[B, outputs]``; see `marless.functions.nn.shape`. A `MixerShape` has factories of a user alone.
+A factory takes a `NetworkShape` and returns a `torch.nn.Module`. Its ``forward(observation, rest)`` maps B rows to
+``[B, outputs]``, see `marless.functions.nn.shape`. A `MixerShape` has factories of a user alone.
 """
 
 import importlib
@@ -57,7 +57,7 @@ BUILT_IN: dict[str, Callable[[NetworkShape], nn.Module]] = {"cnn": Cnn}
 
 
 def dense(inputs: int, shape: NetworkShape) -> nn.Sequential:
-    """Dense layers with the widths of `shape.hidden` and ReLU, and the outputs, orthogonal as in `Layer.initialise`."""
+    """Dense layers with the widths of `shape.hidden` and ReLU, and the outputs, initialised like `Layer.initialise`."""
     widths = (inputs, *shape.hidden)
     layers: list[nn.Module] = []
     for before, after in itertools.pairwise(widths):
@@ -93,7 +93,7 @@ def build(shape: NetworkShape | MixerShape, seed: int = 0) -> nn.Module:
 
 @cache
 def stateless(shape: NetworkShape | MixerShape) -> nn.Module:
-    """A module of this shape for `torch.func.functional_call`, whose own weights mean nothing."""
+    """A module of this shape for `torch.func.functional_call`. Its own weights mean nothing."""
     return build(shape)
 
 

@@ -1,4 +1,4 @@
-"""Networks whose outputs torch computes: their parameters on a device, and a forward pass."""
+"""Networks that torch computes: their parameters on a device, and a forward pass."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ LOG_STD = "log_std"
 
 @dataclass(frozen=True)
 class TorchTrace(Trace):
-    """A forward pass; `graph` are the outputs with the graph behind them."""
+    """A forward pass. `graph` are the outputs with their graph."""
 
     graph: Tensor
     states: tuple[Tensor, Tensor] | None
@@ -50,7 +50,7 @@ class TorchTrace(Trace):
 class TorchWeights(Weights):
     """A network's parameters as views into the flat vector `flat` ``[parameters]``, which they follow when it changes.
 
-    `log_std` is a parameter on which outputs do not depend.
+    Outputs do not depend on the parameter `log_std`.
     """
 
     hidden_size = 0
@@ -137,9 +137,9 @@ class ModuleWeights(TorchWeights):
         self._module = torch_modules.stateless(self._shape).to(device)
 
     def trace(self, inputs: Tensor, starts: Tensor | None, first: Tensor | None, burn_in: int) -> TorchTrace:
-        """``[..., outputs]`` without hidden states; raises `BadRequest` for a module that gives another shape."""
+        """``[..., outputs]`` without hidden states. Raises `BadRequest` for a module that gives another shape."""
         shape, rows = self._shape, inputs.reshape(-1, inputs.shape[-1])
-        # Modules of users may not take a batch without rows: `x.view(x.shape[0], -1)` fails.
+        # Modules of users may fail for an empty batch: `x.view(x.shape[0], -1)` does.
         batch = rows if len(rows) else rows.new_zeros(1, rows.shape[1])
         parts = batch[:, : shape.width].reshape(-1, *shape.observation), batch[:, shape.width :]
         parameters = {

@@ -15,10 +15,10 @@ from marless.functions.nn.shape import Network
 
 
 class LayerBlock(NamedTuple):
-    """A hidden linear layer as the `matrix` ``[in + 1, out]`` with its bias as last row, and the layers in place
-    `behind` it, its norm and its activation, each with the gradient of its parameters.
+    """A hidden linear layer as the `matrix` ``[in + 1, out]`` with its bias as last row. The layers in place `behind`
+    it are its norm and its activation, each with the gradient of its parameters.
 
-    `gradient` is that of the matrix; `weight_above` that of the next linear layer.
+    `gradient` is the matrix's gradient. `weight_above` is the next linear layer's weight.
     """
 
     matrix: Array
@@ -28,7 +28,7 @@ class LayerBlock(NamedTuple):
 
 
 class Passes:
-    """The passes of the feed-forward network with the parameters `flat`, whose gradient is written into the flat
+    """The passes of the feed-forward network with the parameters `flat`, which write its gradient into the flat
     `gradient`."""
 
     def __init__(self, network: Network, flat: Array, gradient: Array) -> None:
@@ -41,8 +41,8 @@ class Passes:
             LayerBlock(matrix, into, layers[start + 1 : end], layers[end][0].arrays[0])
             for (matrix, into), start, end in zip(matrices, starts, starts[1:], strict=False)
         ]
-        # Of each block its inputs with ones, and what its layers need; and the inputs of the last layer, which has no
-        # ones: few outputs are summed in another order with them.
+        # Each block's inputs with ones, and its layers' caches. The inputs of the last layer have no ones, because ones
+        # change the order of its sums over few outputs.
         self._saved: list[tuple[Array, list[Any]]]
         self._top: Array
 
@@ -77,7 +77,7 @@ class Passes:
 
 
 def _with_ones(rows: int, width: int, precision: np.dtype[Any]) -> tuple[Array, Array]:
-    """An array ``[rows, width + 1]`` whose last column is ones, and a view of the others, to be written."""
+    """An array ``[rows, width + 1]`` with ones in the last column, and a view of the others, to be written."""
     wide = np.empty((rows, width + 1), precision)
     wide[:, -1] = 1
     return wide, wide[:, :-1]

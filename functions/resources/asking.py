@@ -1,4 +1,4 @@
-"""What stands between an environment's call and the host of its process: looks answers up, counts, names faults."""
+"""Pass an environment's calls to the host of its process: look answers up, count, name faults."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from marless.functions.storage_port import Blobs
 
 
 class Asking:
-    """The resources of one task or program, which asks as `asked_by`; see `port.Resources`.
+    """The resources of one task or program, which asks as `asked_by`. See `port.Resources`.
 
     An answer that the run keeps is read from its objects, and the resource is not asked. `meter` counts questions.
     """

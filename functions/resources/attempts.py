@@ -14,15 +14,15 @@ def tries(attempts: Sequence[CallOutcome]) -> int:
 
 
 def are_over(attempts: Sequence[CallOutcome], most: int, patience_s: float) -> bool:
-    """Whether no other attempt is made: one was answered, `most` have failed, or the resource asks for a longer pause
-    than `patience_s`."""
+    """Return True if the call ends: one attempt was answered, `most` have failed, or the resource asks for a longer
+    pause than `patience_s`."""
     if pause_s := attempts[-1].pause_s:
         return pause_s > patience_s
     return not attempts[-1].error or tries(attempts) >= most
 
 
 def after(attempts: Sequence[CallOutcome]) -> CallOutcome:
-    """How a call ended after these attempts, one or more, of which all but the last have failed."""
+    """Merge the attempts of a call, one or more, into its outcome. All attempts before the last have failed."""
     last = attempts[-1]
     count = tries(attempts)
     tried = f" ({count} attempts)" if last.error and count > 1 else ""
@@ -63,7 +63,7 @@ class CallBatch:
         return outcome
 
     def is_over(self) -> bool:
-        """Whether no other call is asked."""
+        """Return True after a fault, which ends all calls."""
         return self._fault is not None
 
 

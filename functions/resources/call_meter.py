@@ -1,4 +1,4 @@
-"""What a task asks of resources: counted for its answer, and stored beside it."""
+"""Count a task's calls of resources for its answer, and store the counts next to it."""
 
 import time
 from collections.abc import Callable
@@ -18,8 +18,8 @@ MOST_TIMES = 10_000
 class CallMeter:
     """Counts the calls of one attempt at a task, which begins when the meter is made.
 
-    What it has counted is stored as an object before the one with the task's answer: a later attempt that finds this
-    answer, and a coordinator that waited for nobody, read it there. Results hold nothing that follows from time.
+    The counts are stored as an object before the object with the task's answer. A later attempt that finds this answer
+    reads them there, and so does a coordinator. Results contain nothing that depends on time.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -54,7 +54,7 @@ class CallMeter:
             self.times.append(CallTime(name, outcome.slot, *times))
 
     def store(self, request: Request, blobs: Blobs) -> None:
-        """Stores what was counted, if anything was; the first attempt that comes here counts."""
+        """Stores the counts, if there are any. The first attempt that stores them wins."""
         if not self.use:
             return
         times = tuple(self.times)
@@ -65,8 +65,8 @@ class CallMeter:
             return
 
     def adopt(self, request: Request, blobs: Blobs) -> int | None:
-        """Counts what the attempt has stored whose answer this one gives, and returns its number; None where it asked
-        nothing. Raises `CorruptObject` and `ForeignObject`."""
+        """Reads the counts of the attempt that stored this task's answer, and returns its number, or None if there are
+        no counts. Raises `CorruptObject` and `ForeignObject`."""
         key = _key(request)
         try:
             header = codec.calls_header(blobs.get(key), key, request.address.id)

@@ -1,6 +1,6 @@
-"""A judge of programs: how much of what a program should print it prints, run in a sandbox in a process of its own.
+"""Judge a program by its output: the share of the expected output that it prints, in a sandbox in a separate process.
 
-What it should print stays outside the sandbox, so a program cannot look it up, and it cannot answer for its judge.
+The expected output stays outside the sandbox, so a program cannot look it up or answer for its judge.
 """
 
 from itertools import zip_longest
@@ -15,7 +15,7 @@ class Assignment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question to the judge, as JSON."""
 
     program: str
-    # What it should print.
+    # The expected output.
     output: str
     # Its standard input.
     input: str = ""
@@ -25,13 +25,13 @@ _ASSIGNMENTS = JsonDecoder(Assignment)
 
 
 def grade(question: bytes, sandbox: Sandbox) -> bytes:
-    """Of an `Assignment` the share of lines that are right, as JSON; raises `Undecodable` for another question."""
+    """Return the share of right lines for an `Assignment`, as JSON. Raises `Undecodable` for another question."""
     assignment = _ASSIGNMENTS.decode(question)
     return to_json(share_of_lines(assignment.program, assignment.input, assignment.output, sandbox))
 
 
 def share_of_lines(program: str, typed: str, expected: str, sandbox: Sandbox) -> float:
-    """The share of the lines of `expected` that the program prints in their place, blanks around them aside.
+    """The share of the lines of `expected` that the program prints in their place. Blanks around a line do not count.
 
     It is 0 where the program does not end well, and lines too many count as wrong ones.
     """

@@ -8,8 +8,8 @@ _RESOURCES = "resources"
 
 
 def resources_for(factory: Callable[..., Any], options: Mapping[str, object] = {}) -> dict[str, Any]:
-    """The keyword argument `resources` of a factory that has this parameter, unless it is one of the task's `options`;
-    nothing for all others. A parameter with a default of its own, but None, is about something else."""
+    """The keyword argument `resources` of a factory that has this parameter, unless it is one of the task's `options`.
+    Otherwise {}. A parameter with another default than None has another meaning."""
     try:
         parameters = inspect.signature(factory, follow_wrapped=False).parameters
     except (TypeError, ValueError):  # it is not written in Python

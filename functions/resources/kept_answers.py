@@ -1,4 +1,4 @@
-"""Answers that are objects of a run: what a resource said, who asked first, and how long it took."""
+"""Answers that are objects of a run: a resource's answer, who asked first, and how long it took."""
 
 import hashlib
 
@@ -11,7 +11,7 @@ from marless.functions.isolation.foreign_files import FOREIGN_FILES
 from marless.functions.resources.port import CallOutcome
 from marless.functions.storage_port import Blobs
 
-# What asking once costs on AWS: the claim and the answer, and a look for an answer between them.
+# The storage calls of one question on AWS: the claim and the answer, and a look for an answer between them.
 PUTS, GETS = 2, 1
 
 
@@ -29,7 +29,7 @@ class KeptAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The files of the code that answered, by name with a hash."""
 
     def outcome(self, asked_by: str) -> CallOutcome:
-        """What the work item `asked_by` gets, which pays if it asked first: in whichever of its attempts."""
+        """Return the outcome for the work item `asked_by`, which pays if it asked first, in any of its attempts."""
         if self.asked_by != asked_by:
             return CallOutcome(self.answer, paid=False, run_ms=self.ms, attempts=0)
         return CallOutcome(self.answer, run_ms=self.ms, attempts=self.failed + 1, puts=PUTS, gets=GETS)
@@ -39,13 +39,12 @@ _DECODER = MessagePackDecoder[KeptAnswer](KeptAnswer)
 
 
 def question_key(identity: str, question: bytes) -> str:
-    """The name of an answer: the hash of what it follows from, which `identity` and `question` are, in hexadecimal
-    digits."""
+    """The name of an answer: the hash of `identity` and `question`, which determine it, in hexadecimal digits."""
     return hashlib.sha256(bytes.fromhex(identity) + question).hexdigest()
 
 
 def kept_answer(blobs: Blobs, question: str) -> KeptAnswer | None:
-    """The answer to the question of this `question_key`; None if there is none yet.
+    """The answer to the question of this `question_key`, or None before it is stored.
 
     Raises `CorruptObject` for an object that holds none, and `StorageFault`.
     """
@@ -61,5 +60,5 @@ def kept_answer(blobs: Blobs, question: str) -> KeptAnswer | None:
 
 
 def keep_answer(blobs: Blobs, question: str, answer: KeptAnswer) -> None:
-    """Stores an answer; raises what `Blobs.put` raises."""
+    """Stores an answer. Errors of `Blobs.put` pass through."""
     blobs.put(keys.answer_key(question), to_message_pack(answer))

@@ -1,7 +1,7 @@
-"""How an environment asks resources, and the port through which a task's questions reach them.
+"""Ask resources from an environment: the port for a task's questions.
 
-`RESOURCES` is what factories of environments are given. While a task runs it asks what the task bound, which asks the
-host of its process for what is not known yet: the pool of this machine, this process itself, or a function on AWS.
+`RESOURCES` is the argument for factories of environments. While a task runs, `RESOURCES` asks the task's `Resources`.
+They get new answers from the host of its process: the pool of this machine, this process itself, or a function on AWS.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ MOST_BYTES = 16 << 20
 
 
 class ResourceFault(EnvironmentFault):
-    """A resource gave no answer; the message is one line, which names the resource and the cause."""
+    """A resource gave no answer. The message is one line, which names the resource and the cause."""
 
 
 class ResourceCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -27,27 +27,27 @@ class ResourceCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
     question: bytes
     key: str = ""
-    """The name of its answer among the run's objects, a hash of resource and question; '' where none is kept."""
+    """The name of its answer among the run's objects, a hash of resource and question, or '' if it is not kept."""
     asked_by: str = ""
     """The id of the work item that asks."""
 
 
 class CallOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How a call ended: with an answer, or with an error after its last attempt."""
+    """The end of a call: an answer, or an error after its last attempt."""
 
     answer: bytes = b""
     error: str = ""
-    """One line; '' where there is an answer."""
+    """One line, or '' with an answer."""
     paid: bool = True
-    """Whether the work item that asks pays; not for a kept answer for which another one paid."""
+    """Whether the work item that asks pays. A kept answer is free if another item paid for it."""
     queued_ms: float = 0.0
     """How long it waited for a slot."""
     run_ms: float = 0.0
-    """How long the resource worked at it, all attempts together; of a kept answer, how long it did at that time."""
+    """How long the resource took, all attempts together. For a kept answer, how long it took at that time."""
     slot: int = 0
     """The slot that served it last."""
     attempts: int = 1
-    """How often the resource was asked, each of which is billed; 0 for an answer that was there."""
+    """How often the resource was asked. Each attempt is billed, and a kept answer has 0."""
     pause_s: float = 0.0
     """The resource asks to be left alone for so long. The question is then asked again, and this attempt does not
     count."""
@@ -60,7 +60,7 @@ class CallOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 class CallAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What the process of a resource is sent: one attempt at a call. Encoded as MessagePack."""
+    """The message to the process of a resource: one attempt at a call. Encoded as MessagePack."""
 
     name: str
     resource: Resource
@@ -73,25 +73,25 @@ class CallAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 class Host(Protocol):
-    """Has calls served. It knows the resources' settings; who asks names a resource by its name alone."""
+    """Has calls served. It knows the resources' settings. Callers give only a resource's name."""
 
     def ask(self, name: str, calls: Sequence[ResourceCall]) -> list[CallOutcome]:
-        """The outcomes in the order of the calls, which are served side by side as far as there are slots; returns
-        when all have ended. Raises `ResourceFault` for a name that it does not know."""
+        """The outcomes in the order of the calls, which are served in parallel as far as there are slots. Returns when
+        all have ended. Raises `ResourceFault` for a name that it does not know."""
 
 
 class Resources(Protocol):
     """What environments ask."""
 
     def call(self, name: str, questions: Sequence[bytes]) -> list[bytes]:
-        """The answers in the order of the questions, which are asked side by side; returns when all are there.
+        """The answers in the order of the questions, which are asked in parallel. Returns when all are there.
 
-        Raises `ResourceFault` when there is no such resource, or one of the questions has no answer.
+        Raises `ResourceFault` if the resource does not exist, or a question stays unanswered.
         """
 
     def kept_as(self, name: str, question: bytes) -> str:
-        """The key of the object that keeps the answer to a question, for who finds it of no use: it is asked again
-        where this is deleted. '' where answers are not kept."""
+        """The key of the object that keeps the answer to a question. Delete this object to ask again if the answer is
+        of no use. '' where answers are not kept."""
 
 
 class ProcessResources:
@@ -103,12 +103,12 @@ class ProcessResources:
 
     def __init__(self) -> None:
         self.host: Host | None = None
-        """What serves the calls of this process's tasks; None where nothing does."""
+        """The host for the calls of this process's tasks, or None."""
         self.restart_clock: Callable[[], None] = lambda: None
-        """Tells whoever limits the time of this process's task that it has only waited for another process so far."""
+        """Tells the timer of this process's task that it has only waited for another process so far."""
         # By thread, the innermost last.
         self._bound: dict[int, list[Resources]] = {}
-        # What a single thread asks in its place.
+        # The resources of a single thread, in place of the process's.
         self._of_thread = local()
 
     def call(self, name: str, questions: Sequence[bytes]) -> list[bytes]:
@@ -171,4 +171,4 @@ class ProcessResources:
 
 
 RESOURCES = ProcessResources()
-"""Those of this process."""
+"""The resources of this process."""

@@ -1,6 +1,6 @@
-"""Resource: what environments ask, as a table ``[resources.NAME]`` of a configuration describes it.
+"""A resource for environments, from a table ``[resources.NAME]`` of a configuration.
 
-What a resource answers follows from its `identity` and the question; its other settings say how it is asked.
+A resource's `identity` and the question determine the answer. Its other settings say how to ask it.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ _MOST_S, _MOST_MB = 900, 10_240
 # More cores for one action than any machine has.
 _MOST_CORES = 1_024
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
-"""What a resource may be called: a part of keys, of variables and of functions' names."""
+"""The form of a resource's name: a part of keys, of variables and of functions' names."""
 SOURCES = ("serve", "command", "http")
-"""The settings of which one says what answers."""
+"""The settings that can name the source of answers. A resource sets one of them."""
 # Settings that decide an answer. Settings of the second group count where they are set.
 _IDENTITY, _IDENTITY_IF_SET = (*SOURCES, "until", "sandbox"), ("ready", "ping", "tagged")
 # The settings of a program that name the beginning of a line, or a line.
@@ -91,7 +91,7 @@ class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def per_s(self) -> float:
-        """The most actions that start in a second on average; 0 without a limit."""
+        """The most actions that start in a second on average, or 0 without a limit."""
         number, _, unit = self.rate.partition("/")
         return float(number) / _SECONDS[unit] if self.rate else 0.0
 
@@ -107,7 +107,7 @@ def token_variable(name: str) -> str:
 
 
 def is_token(variable: str) -> bool:
-    """Whether a variable holds a token, which no task and no other resource needs."""
+    """Return True if a variable holds a token. Tasks and other resources do without it."""
     return variable == DIAL_IN_TOKEN or (variable.startswith(_TOKEN[0]) and variable.endswith(_TOKEN[1]))
 
 
@@ -215,7 +215,7 @@ def _encoded(host: str) -> str:
 
 
 def identity(name: str, resource: Resource) -> str:
-    """What answers follow from beside the question, as a SHA-256 in hexadecimal digits: the name, and what is asked."""
+    """Hash the name and the settings that determine answers next to the question, as SHA-256 in hexadecimal digits."""
     parts = [name, *(str(getattr(resource, part)) for part in _IDENTITY)]
     parts += [f"{part} = {value}" for part in _IDENTITY_IF_SET if (value := getattr(resource, part))]
     return hashlib.sha256(to_json(parts)).hexdigest()

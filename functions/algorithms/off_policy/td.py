@@ -44,8 +44,7 @@ class LambdaReturns(NamedTuple):
     This is Peng's Q(λ) if values are values of greedy actions (Peng and Williams, "Incremental Multi-Step Q-Learning",
     1996). Other actions stay uncorrected (Kozuno et al., "Revisiting Peng's Q(λ) for Modern Reinforcement Learning",
     2021). `rewards`, `discount` (gamma, or 0 after a termination) and `onward` (λ, or 0 at a sequence's end) are
-    ``[..., T, E]``. `rewards`, `discount`, gamma or 0 where a step terminated, and `onward`, λ or 0 where a sequence
-    goes no further, are ``[..., T, E]``.
+    ``[..., T, E]``.
     """
 
     rewards: Array

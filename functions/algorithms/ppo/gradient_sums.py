@@ -11,8 +11,7 @@ m_k) ∇log π and ∇log π. This is exact, without the cancellation of large m
 
 The critic's targets are in units of the normaliser at the round's start, because the round's targets update it only at
 the end. The next critic learns in those units. Apart from rounding, only this differs from `ppo.py` with one epoch and
-one minibatch. This is the one difference to `ppo.py` with one epoch and one minibatch besides rounding. The ratio
-counts as exactly 1.
+one minibatch. The ratio counts as exactly 1.
 """
 
 import functools

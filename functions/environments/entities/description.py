@@ -23,8 +23,8 @@ class EntityBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     absent: tuple[float, ...] = ()
     # Whether the entities are the agent's teammates.
     teammates: bool = False
-    # The action that names the first entity. The next actions name the next ones, and no action is behind them. None if
-    # no action names an entity of the block.
+    # The action that names the first entity. The next actions name the next ones, and no action is behind them. None
+    # for a block without such actions.
     first_action: int | None = None
 
     @property
@@ -68,7 +68,7 @@ class Entities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         return next((block for block in self.blocks if block.first_action is not None), None)
 
     def is_like(self, other: "Entities") -> bool:
-        """Whether the other description has the same kinds of entities, in any number."""
+        """Return True if the other description has the same kinds of entities, in any number."""
         forms = [
             (len(entities.own), [(block.name, block.features, block.first_action) for block in entities.blocks])
             for entities in (self, other)

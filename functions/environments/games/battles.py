@@ -1,9 +1,9 @@
 """The tasks ``smax/<map>``: SMAX (Rutherford et al., 2024), StarCraft battles without StarCraft, in C.
 
 The rules are JaxMARL 0.2.0's, and the enemy is its script `HeuristicEnemySMAX`. `task.options` are that class's keyword
-arguments. With the option `earlier_rules` the rules are JaxMARL 0.1's: dead units are pushed and in the way, and
-observations have cooldowns in seconds and numbers of actions. With `equal_enemies` a network of attention fights any
-number of enemies.
+arguments. With the option `earlier_rules` the rules are JaxMARL 0.1's: dead units are pushed and block the way.
+Observations then have cooldowns in seconds and numbers of actions. With `equal_enemies` a network of attention fights
+any number of enemies.
 
 Rewards: JaxMARL gives every ally, dead ones included, the team's reward. It is the share of the enemy's health that was
 lost, and 1 for the victory, so 2 at most for an episode. Here the agents that were alive before the step share the
@@ -30,7 +30,7 @@ from marless.functions.native.interface import BLOCK
 from marless.functions.setting_limits import LARGEST, MOST_STEPS
 
 PREFIX = "smax/"
-# A name says how many units of which kinds fight, or the number of units on each side with drawn kinds.
+# A name states the numbers and kinds of units, or the number of units on each side with drawn kinds.
 MAPS = (
     "3m", "8m", "25m", "5m_vs_6m", "10m_vs_11m", "27m_vs_30m", "2s3z", "3s5z", "3s5z_vs_3s6z", "3s_vs_5z", "6h_vs_8z",
     "smacv2_5_units", "smacv2_10_units", "smacv2_20_units",

@@ -1,8 +1,8 @@
-"""Converts action arrays, choices numbered as in `mpe2` or continuous actions in [0, 1], to pushes and words.
+"""Converts action arrays to pushes and words. Actions are choices numbered like `mpe2`'s, or continuous in [0, 1].
 
-An agent that moves has the choices none, left, right, down, up; one that speaks chooses a word; one that does both has
-``5 * words`` choices, of which number ``5 * word + movement`` is that word with that movement. Continuous actions are
-the strengths of the five movements, then of every word.
+An agent that moves has the choices none, left, right, down, up. An agent that speaks chooses a word. With both it has
+``5 * words`` choices, and number ``5 * word + movement`` is that word with that movement. Continuous actions are the
+strengths of the five movements, then of every word.
 """
 
 import msgspec
@@ -18,13 +18,13 @@ _PUSH = np.array([[0.0, -1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, -1.0, 1.0]])
 
 
 def in_numbers(kind: AgentClass, agent: Body, words: int) -> AgentClass:
-    """`kind`, whose agents are like `agent`, with continuous actions between 0 and 1."""
+    """`kind` with continuous actions between 0 and 1. Its agents are like `agent`."""
     numbers = MOVEMENTS * agent.moves + words * agent.speaks
     return msgspec.structs.replace(kind, actions=numbers, low=(0.0,) * numbers, high=(1.0,) * numbers)
 
 
 class Controls:
-    """Applies the actions of class `kind`, whose agents are like `agent`, to a world with `words` words."""
+    """Applies the actions of class `kind` to a world with `words` words. Its agents are like `agent`."""
 
     def __init__(self, kind: AgentClass, agent: Body, words: int) -> None:
         self._members = slice(kind.agents[0], kind.agents[-1] + 1)
@@ -49,7 +49,7 @@ class Controls:
             world.said[self._members] = words[:, None] == self._words
 
     def _apply_numbers(self, actions: ActionArray, world: World) -> None:
-        """Right minus left, up minus down, subtracted in float32 as in mpe2, which also clips."""
+        """Right minus left, up minus down, subtracted in float32 after clipping, like mpe2."""
         strengths = np.clip(actions, 0.0, 1.0).transpose(1, 2, 0)
         if self._moves:
             world.push(self._members, strengths[:, 2:MOVEMENTS:2] - strengths[:, 1 : MOVEMENTS - 1 : 2])

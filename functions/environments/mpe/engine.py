@@ -1,8 +1,8 @@
 """The Multi-Particle Environments (Lowe et al. 2017, arXiv:1706.02275) for E environments at once, in numpy.
 
-`World` (world.py) is the physics, `Controls` (actions.py) converts actions to pushes and words, `Scenario` defines the
-bodies, starts, observations and rewards of one env task, and `Engine` makes a vector environment of them. Equal states
-and actions give the results of the `mpe2` package. Each scenario has its own file.
+`World` (world.py) is the physics, and `Controls` (actions.py) converts actions to pushes and words. `Scenario` defines
+the bodies, starts, observations and rewards of one env task, and `Engine` makes a vector environment of them. Equal
+states and actions give the results of the `mpe2` package. Each scenario has its own file.
 """
 
 from abc import ABC, abstractmethod
@@ -38,9 +38,9 @@ class WorldState:
 class Scenario(ABC):
     """The bodies, starts, observations and rewards of one env task.
 
-    Agents of a class are neighbours in `agents`, and so are those that move; `classes` are those for discrete actions,
-    from which `Engine` derives the continuous ones. `sides` are those of `EnvSpec`. `goals` is the number of landmarks
-    that are goals of an episode, `words` the number of words of agents that speak.
+    Agents of a class are neighbours in `agents`, and so are agents that move. `classes` describe discrete actions, and
+    `Engine` derives the continuous ones. `EnvSpec` explains `sides`. `goals` is the number of landmarks that are goals
+    of an episode, `words` the number of words of agents that speak.
     """
 
     agents: tuple[Body, ...]
@@ -51,12 +51,12 @@ class Scenario(ABC):
     words: int = 0
 
     def start(self, world: World, rng: np.random.Generator) -> None:
-        """Draws the positions of all bodies, uniform in [-1, 1) squared, and the goals; velocities are zero already."""
+        """Draws the positions of all bodies, uniform in [-1, 1) squared, and the goals. Velocities are zero already."""
         world.position[: world.bodies] = rng.uniform(-1.0, 1.0, (world.bodies, 2, world.num_envs))
         world.goals[:] = rng.integers(len(self.landmarks), size=world.goals.shape)
 
     def colours(self, goals: tuple[int, ...]) -> list[Colour]:
-        """The colours of agents, then landmarks, in an episode with these goals; as in mpe2, some mark them."""
+        """The colours of agents, then landmarks, in an episode with these goals. In mpe2, some colours mark goals."""
         return [body.colour for body in self.agents + self.landmarks]
 
     @abstractmethod
@@ -69,7 +69,7 @@ class Scenario(ABC):
 
 
 class Engine:
-    """A scenario as a `VectorEnvironment`; all environments end together, after `max_cycles` steps."""
+    """A scenario as a `VectorEnvironment`. All environments end together, after `max_cycles` steps."""
 
     def __init__(
         self, scenario: Scenario, num_envs: int, max_cycles: int, continuous: bool = False, world: type[World] = World
@@ -106,7 +106,7 @@ class Engine:
         return self._restart()
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Steps all environments at once; all end and are reset after `horizon` steps."""
+        """Steps all environments at once. All end and are reset after `horizon` steps."""
         if not self._rngs:
             raise RuntimeError("an environment is reset before it is stepped")
         for controls, action in zip(self._controls, actions, strict=True):
@@ -156,7 +156,7 @@ class Engine:
         )
 
     def restore(self, state: WorldState) -> Observation:
-        """Continues from `state`; later resets draw from the generator of the last `reset`."""
+        """Continues from `state`. Later resets draw from the generator of the last `reset`."""
         world = self._world
         world.position[: world.bodies] = state.position.transpose(1, 2, 0)
         world.velocity[:] = state.velocity.transpose(1, 2, 0)

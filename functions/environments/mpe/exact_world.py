@@ -1,16 +1,16 @@
-"""Worlds whose steps have the same bytes on every machine.
+"""Worlds with steps of the same bytes on every machine.
 
-The two functions of the physics that numpy leaves to the mathematical library of the machine are made of additions,
-multiplications, divisions and roundings in double precision, of which IEEE 754 has one result each, in the order that
-is written here: within 2 units in the last place of the function. Coefficients and reductions are those of Sun's
-fdlibm, `e_exp.c` and `s_log1p.c`.
+numpy leaves two functions of the physics to the machine's mathematical library. Here they are additions,
+multiplications, divisions and roundings in double precision, in the written order, and IEEE 754 has one result for
+each. Errors are at most 2 units in the last place. Coefficients and reductions come from Sun's fdlibm, `e_exp.c` and
+`s_log1p.c`.
 """
 
 import numpy as np
 
 from marless.functions.environments.mpe.world import Real, World
 
-# The last bits of what is added to it are a whole number's.
+# Adding it rounds a number: the last bits of the sum are a whole number's.
 _SHIFT = 1.5 * 2**52
 _INVERSE_LN2 = 1.44269504088896338700e00
 # ln 2 as two numbers, the first short enough that its multiples up to 2^10 are exact.
@@ -25,7 +25,7 @@ _LOG: tuple[float, ...] = (
     2.857142874366239149e-01, 3.999999999940941908e-01, 6.666666666666735130e-01,
 )  # fmt: skip
 _SQRT2_LESS_1 = 0.4142135623730951
-# So many contact margins apart bodies leave each other alone: the force would be below 1e-18, and change nothing but 0.
+# Bodies so many contact margins apart do not push: the force would be below 1e-18, and change only 0.
 _FAR = -40.0
 
 
@@ -44,8 +44,8 @@ def exp(values: Real) -> Real:
 
 
 def log1p(values: Real) -> Real:
-    """log(1 + x) of numbers from 0 to 1: that of 2^k (1 + f) for k 0 or 1 and |f| < 0.42, by a polynomial in
-    f / (2 + f)."""
+    """log(1 + x) of numbers from 0 to 1, by a polynomial in f / (2 + f). Here 1 + x is 2^k (1 + f) for k 0 or 1 and |f|
+    < 0.42."""
     k = values > _SQRT2_LESS_1
     f = np.where(k, (values - 1) * 0.5, values)
     half = 0.5 * f * f

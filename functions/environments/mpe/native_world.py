@@ -12,14 +12,14 @@ from marless.functions.native.kernels import address, kernels, require_indices
 
 
 def exp(values: Real) -> Real:
-    """See `exact_world.exp`, whose bytes it has."""
+    """Compute `exact_world.exp` with the same bytes."""
     result = np.array(values, order="C")
     kernels().doubles_exp(address(result, np.float64, result.shape), result.size)
     return result
 
 
 class NativeWorld(ExactWorld):
-    """See `ExactWorld`, whose bytes it has."""
+    """An `ExactWorld` in C, with the same bytes."""
 
     exp = staticmethod(exp)
 

@@ -1,8 +1,8 @@
-"""The `agents` and options that a scenario takes; errors are one line that names the wrong value and the valid ones.
+"""The `agents` and options that a scenario takes. Errors are one line that names the wrong value and the valid ones.
 
-Options are named as in mpe2. Every scenario takes `max_cycles`, the length of an episode in steps, and
-`continuous_actions`: actions are then continuous, between 0 and 1, see `marless.functions.environments.mpe.actions`;
-and `exact_physics`: every machine then gives the same bytes, see `marless.functions.environments.mpe.exact_world`.
+Options have mpe2's names. Every scenario takes `max_cycles`, the length of an episode in steps. With
+`continuous_actions` actions are continuous, between 0 and 1, see `marless.functions.environments.mpe.actions`. With
+`exact_physics` every machine gives the same bytes, see `marless.functions.environments.mpe.exact_world`.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,9 +15,9 @@ from marless.functions.environments.mpe.world import World
 from marless.functions.environments.task_names import EXACT_PHYSICS
 from marless.functions.native.kernels import are_built
 
-# Takes an option's name and value; returns the value as scenarios take it, or raises `ValueError`.
+# Takes an option's name and value. Returns the value for the scenario, or raises `ValueError`.
 Check = Callable[[str, Any], Any]
-# Takes a task and its checked options; returns the scenario's arguments for the number of agents, or raises
+# Takes a task and its checked options. Returns the scenario's arguments for the number of agents, or raises
 # `ValueError`.
 Size = Callable[[EnvTask, Mapping[str, Any]], dict[str, int]]
 
@@ -48,7 +48,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def check_options(task: EnvTask, checks: Mapping[str, Check]) -> dict[str, Any]:
-    """`task.options`, each passed by its check; raises `ValueError` for one that has none."""
+    """`task.options`, each passed by its check. Raises `ValueError` for options without a check."""
     if unknown := sorted(set(task.options) - set(checks)):
         raise ValueError(f"{task.name}: no option {unknown[0]!r} (there are: {', '.join(sorted(checks))})")
     return {name: checks[name](f"{task.name}: option {name}", value) for name, value in task.options.items()}
@@ -76,13 +76,13 @@ def exactly(number: int) -> Size:
 
 
 def two_sides(num_good: int, num_adversaries: int) -> Size:
-    """The scenario takes `num_good` and `num_adversaries`, by default these; one of them can follow from `agents`.
+    """The scenario takes `num_good` and `num_adversaries`, by default these. One of them can follow from `agents`.
 
     With `agents` alone, the number of good agents is the default.
     """
 
     def size(task: EnvTask, options: Mapping[str, Any]) -> dict[str, int]:
-        """Both numbers; raises `ValueError` for some that do not fit together."""
+        """Both numbers. Raises `ValueError` for numbers that do not fit together."""
         good, adversaries = options.get("num_good"), options.get("num_adversaries")
         if task.agents is None:
             return {"num_good": good or num_good, "num_adversaries": adversaries or num_adversaries}
@@ -108,7 +108,7 @@ def maker(
     scenario: Callable[..., Scenario], size: Size, checks: Mapping[str, Check] | None = None
 ) -> Callable[[EnvTask, int], Engine]:
     """The function that makes `num_envs` environments of a scenario, which takes the arguments of `size` and the
-    options of `checks` by name; it raises `ValueError`, one line."""
+    options of `checks` by name. It raises `ValueError`, one line."""
     own_checks = dict(checks or {})
 
     def make(task: EnvTask, num_envs: int) -> Engine:
@@ -123,7 +123,7 @@ def maker(
 
 
 def _exact_world() -> type[World]:
-    """Worlds stepped by the kernels where these are built, which is faster; the bytes are those of `ExactWorld`."""
+    """Worlds with the bytes of `ExactWorld`, stepped by the faster kernels if these are built."""
     if not are_built():
         return ExactWorld
     from marless.functions.environments.mpe.native_world import NativeWorld

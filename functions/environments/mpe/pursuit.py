@@ -15,7 +15,7 @@ _LANDMARK_REACH = 0.9
 
 
 class Pursuit(Scenario):
-    """Agents named `chasers`, then `num_good` prey, in the two `colours`; a scenario adds landmarks and classes.
+    """Agents named `chasers`, then `num_good` prey, in the two `colours`. A scenario adds landmarks and classes.
 
     `fellows` ``[prey, prey - 1]``: the other prey for each, counted from the first prey.
     """
@@ -38,12 +38,12 @@ class Pursuit(Scenario):
         self._touching = prey_size + _CHASER_SIZE
 
     def start(self, world: World, rng: np.random.Generator) -> None:
-        """As in `Scenario`, but landmarks are uniform in [-0.9, 0.9) squared."""
+        """Start like `Scenario`, but with landmarks uniform in [-0.9, 0.9) squared."""
         super().start(world, rng)
         world.position[world.agents : world.bodies] *= _LANDMARK_REACH
 
     def contacts(self, world: World) -> BoolArray:
-        """Whether chasers touch prey: ``[prey, chasers, E]``."""
+        """The touches of chasers and prey: ``[prey, chasers, E]``."""
         return np.asarray(world.distance[self.chasers :, : self.chasers] < self._touching)
 
     def astray(self, world: World) -> Real:

@@ -35,7 +35,7 @@ def colour_of(column: Real) -> Colour:
 
 
 def message(name: str, symbols: Real, continuous: bool) -> str:
-    """What an agent says in mpe2's words: a letter per word, "_" for silence, numbers where actions are continuous."""
+    """Return an agent's message in mpe2's words: a letter per word, "_" for silence, numbers for continuous actions."""
     if not symbols.any():
         return f"{name} sends _"
     if continuous:

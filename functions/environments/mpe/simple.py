@@ -1,4 +1,4 @@
-"""Simple: one agent goes to one landmark (`simple_v3` of mpe2); for trying things out."""
+"""Simple: one agent goes to one landmark (`simple_v3` of mpe2), to try things out."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from marless.functions.environments.mpe.world import Body, Real, World
 
 
 class Simple(Scenario):
-    """The agent gets minus its squared distance to the landmark; it sees its velocity and the landmark's offset."""
+    """The agent gets minus its squared distance to the landmark. It sees its velocity and the landmark's offset."""
 
     def __init__(self) -> None:
         self.agents = (Body("agent_0", size=0.05, collides=False),)

@@ -17,8 +17,8 @@ _LANDMARK, _GOAL = (0.15, 0.15, 0.15), (0.15, 0.65, 0.15)
 class SimpleAdversary(Scenario):
     """One adversary, the other agents good, as many landmarks as good agents, one of them the goal.
 
-    The adversary gets minus its distance to the goal; every good agent gets that distance minus the distance of the
-    nearest good agent. All see the relative positions of landmarks and other agents; good agents also that of the goal.
+    The adversary gets minus its distance to the goal. Every good agent gets that distance minus the distance of the
+    nearest good agent. All see the relative positions of landmarks and other agents. Good agents also see the goal's.
     """
 
     goals = 1

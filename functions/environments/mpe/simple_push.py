@@ -11,7 +11,7 @@ from marless.functions.environments.mpe.shapes import colour_of
 from marless.functions.environments.mpe.world import Body, Real, World
 from marless.functions.environments.scene import Colour
 
-# A column per landmark: its own colour, and that of an agent whose goal it is.
+# A column per landmark: its own colour, and the colour of the agent that has it as its goal.
 _COLOURS = np.array([[0.1, 0.1], [0.9, 0.1], [0.1, 0.9]])
 _GOAL_COLOURS = np.array([[0.25, 0.25], [0.75, 0.25], [0.25, 0.75]])
 
@@ -20,7 +20,7 @@ class SimplePush(Scenario):
     """One adversary, one good agent, two landmarks, one of them the goal, which only the good agent knows.
 
     The good agent gets minus its distance to the goal. The adversary gets that distance minus its own. Both see their
-    velocity, the landmarks and the other; the good agent also the goal, its colour and the colours of the landmarks.
+    velocity, the landmarks and the other. The good agent also sees the goal and all colours.
     """
 
     goals = 1

@@ -20,8 +20,8 @@ _LIGHTER = 0.45
 class SimpleSpeakerListener(Scenario):
     """A speaker that does not move, a silent listener, and three landmarks, one of them the goal.
 
-    Both get minus the squared distance of the listener from the goal. The speaker sees the goal's colour; the listener
-    its velocity, the landmarks and the speaker's message, one of three words.
+    Both get minus the squared distance of the listener from the goal. The speaker sees the goal's colour. The listener
+    sees its velocity, the landmarks and the speaker's message, one of three words.
     """
 
     goals = 1

@@ -20,8 +20,8 @@ class SimpleSpread(Scenario):
     Common: minus the sum over landmarks of the distance of the nearest agent. Own: minus the number of agents touched,
     not counting itself (the original MPE does). An agent sees its velocity, its position, the relative positions of the
     landmarks and the others, and the others' messages, which are zeros here. With `entities` it sees the same as a set
-    ``[2 agents, 7]``, itself first: position, of others relative to it, velocity, of others 0, and whether the entity
-    is itself, a landmark or another agent.
+    ``[2 agents, 7]``, itself first. The features are position (of others relative to it), velocity (of others 0), and
+    the kind: itself, a landmark or another agent.
     """
 
     def __init__(self, agents: int, local_ratio: float = 0.5, entities: bool = False) -> None:
@@ -37,7 +37,7 @@ class SimpleSpread(Scenario):
         self._touching = 2 * self.agents[0].size
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
-        """Own velocity and position, then landmarks and other agents relative to it; or all of it as entities."""
+        """Own velocity and position, then landmarks and other agents relative to it, or all of it as entities."""
         (rows,) = features
         relative = world.relative_observations(slice(0, world.agents))
         if self._entities:

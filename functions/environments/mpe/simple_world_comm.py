@@ -21,13 +21,13 @@ _LEADER, _FOOD, _FOREST = (0.65, 0.15, 0.15), (0.15, 0.15, 0.65), (0.6, 0.9, 0.6
 
 
 class SimpleWorldComm(Pursuit):
-    """`num_adversaries` chasers, the first their leader, `num_good` prey; obstacles, food and forests are landmarks.
+    """`num_adversaries` chasers, the first their leader, `num_good` prey. Obstacles, food and forests are landmarks.
 
     For every touch of a chaser and a prey all chasers get 5 and that prey loses 5. A chaser pays a tenth of its
     distance to the nearest prey. Prey gets 2 for every food touched and pays a twentieth of its distance to the nearest
     food and twice `astray`. All see their velocity, their position, the landmarks, the others, the velocities of the
-    (other) prey and which forests they are in; chasers also see the leader's message. Two agents see each other if they
-    share a forest or both are in none, and the leader sees all; unseen values are zeros.
+    (other) prey and their forests. Chasers also see the leader's message. Two agents see each other if they share a
+    forest or both are in none, and the leader sees all. Unseen values are zeros.
     """
 
     words = _WORDS
@@ -53,7 +53,7 @@ class SimpleWorldComm(Pursuit):
         self.classes = self._classes(num_good, (num_obstacles, num_food, num_forests))
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
-        """Writes what each agent sees; what forests hide from it is zeros."""
+        """Writes the observation of each agent, with zeros for values that forests hide."""
         inside = world.distance[:, self._forests] < self._inside
         sees = _sees(inside)
         around = world.relative_observations(slice(0, world.agents))
@@ -73,7 +73,7 @@ class SimpleWorldComm(Pursuit):
                 _write_rest_of_prey(rest, speeds[members][prey, self.fellows], hiding[members])
 
     def reward(self, world: World, out: Real) -> None:
-        """Chasers gain by touches and lose by distance; prey lose by touches and far outside, and gain by food."""
+        """Chasers gain by touches and lose by distance. Prey lose by touches and far outside, and gain by food."""
         contacts = self.contacts(world)
         chasers, prey = out[: self.chasers], out[self.chasers :]
         np.multiply(world.distance[: self.chasers, self.chasers : world.agents].min(axis=1), -0.1, out=chasers)
@@ -143,7 +143,7 @@ class SimpleWorldComm(Pursuit):
 
 
 def _sees(inside: BoolArray) -> BoolArray:
-    """Whether agents see each other ``[agents, agents, E]``, given `inside` ``[agents, forests, E]``; agent 0 leads."""
+    """Flags of agents that see each other ``[agents, agents, E]``, given `inside` ``[agents, forests, E]``. 0 leads."""
     in_forest: BoolArray = np.logical_or.reduce(inside, axis=1)
     sees = ~(in_forest[:, None] | in_forest)
     for forest in inside.swapaxes(0, 1):
@@ -167,7 +167,7 @@ def _write_rest_of_prey(rest: FloatArray, speeds: Real, hiding: Real) -> None:
     rest[:, forests:] = speeds.reshape(rest[:, forests:].shape)
 
 
-# Without food mpe2 fails, because there is no nearest food.
+# mpe2 fails with zero food, because there is no nearest food.
 make = maker(
     SimpleWorldComm,
     two_sides(num_good=2, num_adversaries=4),

@@ -1,8 +1,8 @@
 """Bodies in the plane, their physics for E environments at once (pushes, contacts, speed limits), and messages.
 
-The arithmetic follows the `mpe2` package operation by operation, in its order, so that equal states and actions give
-equal float64 results (colliding agents on one point give NaN in both). Environments are the last axis, so that
-every numpy call runs over long contiguous rows.
+The arithmetic repeats the operations of the `mpe2` package in their order. So equal states and actions give equal
+float64 results (colliding agents on one point give NaN in both). Environments are the last axis, so that every numpy
+call runs over long contiguous rows.
 """
 
 import math
@@ -43,12 +43,12 @@ class Body:
 
 
 class World:
-    """Bodies of E environments and their physics; `measure` updates all distances.
+    """Bodies of E environments and their physics. `measure` updates all distances.
 
     `position` ``[agents + landmarks + goals, 2, E]``: goal rows repeat the position of the landmark that `goals`
     ``[goals, E]`` names, so that goals are observed like bodies. `velocity` ``[agents, 2, E]``. `said` ``[agents,
     words, E]``: the latest message of each agent, zeros without one. `relative` ``[agents, rows of position, 2, E]``:
-    positions relative to each agent; `squares` their squares; `distance` ``[agents, rows of position, E]``.
+    positions relative to each agent. `squares` are their squares, and `distance` is ``[agents, rows of position, E]``.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class World:
     @staticmethod
     def softplus(values: Real) -> None:
         """Writes log(1 + exp(x)) over every number."""
-        # Avoids exp's slow path for results below 1e-308; such a force can change a zero only.
+        # Avoids exp's slow path for results below 1e-308. Such a force can change only a zero.
         np.maximum(values, -700.0, out=values)
         np.logaddexp(0.0, values, out=values)
 
     def push(self, agents: slice, direction: NDArray[Any]) -> None:
-        """Sets the pushes of `agents` in the next step; `direction` ``[n, 2, E]`` is in units of their acceleration."""
+        """Sets the pushes of `agents` in the next step. `direction` ``[n, 2, E]`` is in units of their acceleration."""
         np.multiply(direction, self._acceleration[agents], out=self._force[agents])
 
     def advance(self) -> None:
@@ -147,7 +147,7 @@ class World:
         self._limited = bool(np.isfinite(self._max_speed).any())
 
     def _prepare_contacts(self, bodies: tuple[Body, ...]) -> None:
-        """The pairs of bodies that can collide, one of them an agent, in the order in which mpe2 adds their forces."""
+        """The pairs of bodies that can collide, one of them an agent, in the order of mpe2's sums of their forces."""
         pairs = [
             (a, b)
             for a in range(self.agents)

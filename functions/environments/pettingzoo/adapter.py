@@ -1,19 +1,18 @@
-"""Any PettingZoo environment as an env task ``pettingzoo:package.module:factory``; E environments, stepped in a loop.
+"""Any PettingZoo environment as an env task ``pettingzoo:package.module:factory``: E environments in a loop.
 
-In a `ParallelEnv` all agents act in every step; an `AECEnv`, in which they take turns, is played a turn per step (see
-`turns`).
+In a `ParallelEnv` all agents act in every step. In an `AECEnv` agents take turns, and a turn is a step (see `turns`).
 
 `task.options` are the factory's keyword arguments and four options of this module. `horizon` is the longest episode in
-steps, for environments that do not say it (see `horizon`); longer episodes are truncated. `joint_actions`
-numbers the combinations of an agent's several choices as one choice. `sides` lists the prefixes of the agents' names of
-each side where some compete, as in ``"adversary,agent"``. `rebuild` makes new environments at every `reset`, for those
-whose `reset` keeps state of the last episode: episodes must depend on the generator only (`marless.testing` checks it).
+steps, for environments that do not say it (see `horizon`). Longer episodes are truncated. `joint_actions` numbers the
+combinations of an agent's several choices as one choice. `sides` lists the prefixes of the agents' names of each side
+if some compete, for example ``"adversary,agent"``. `rebuild` makes new environments at every `reset`, for environments
+that keep state of the last episode. Episodes must depend only on the generator (`marless.testing` checks it).
 
 `spaces` lists the supported observations and actions. Action masks are entries "action_mask" of observations or of
-infos (see `masks`); masks of several choices are concatenated. Nothing else in infos is read. An error of `close` is a
+infos (see `masks`). Masks of several choices are concatenated. Nothing else in infos is read. An error of `close` is a
 remark. Where an environment has a method `episode_metrics`, which returns numbers by name and is called when an episode
 has ended, they are the env metrics. A dead agent, also in `Step.final`, has zeros for observations and rewards and
-every action legal; its actions are ignored, and it stays dead until the reset, even if `agents` still lists it; an
+every action legal. Its actions are ignored, and it stays dead until the reset, even if `agents` still lists it. An
 agent that returns to `agents` within an episode is refused. The state is the environment's `state()`, zeros when no
 agent is alive.
 """
@@ -50,10 +49,10 @@ _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine take
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` environments of the factory in `task.name`.
 
-    Raises `ValueError` for a malformed name, a factory that does not exist, options it does not take, another number of
-    agents than `task.agents`, an unknown horizon, impossible sides or too many joint actions; `MissingExtra` for a
-    package that is not installed; `Unsupported` for spaces and interfaces outside the module's description;
-    `EnvironmentFault` for errors of the environment.
+    Raises `ValueError` for a malformed name, an unknown factory, wrong options, another number of agents than
+    `task.agents`, an unknown horizon, impossible sides or too many joint actions. Raises `MissingExtra` for a missing
+    package, `Unsupported` for spaces and interfaces outside the module's description, and `EnvironmentFault` for errors
+    of the environment.
     """
     factory = factory_of(task.name)
     return assemble(task, num_envs, lambda: build(task, factory), factory)
@@ -62,7 +61,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
 def assemble(
     task: EnvTask, num_envs: int, build_one: Callable[[], Any], factory: Callable[..., Any] | None = None
 ) -> VectorEnvironment:
-    """`num_envs` environments made by `build_one`, with the interface of `ParallelEnv`; raises what `make` raises.
+    """`num_envs` environments made by `build_one`, with the interface of `ParallelEnv`. Raises the errors of `make`.
 
     The signature of `factory` may say how long an episode is.
     """
@@ -78,7 +77,7 @@ def assemble(
 
 
 class PettingZooEnvironment:
-    """E PettingZoo environments; each reset takes a new seed from the generator of `reset`."""
+    """E PettingZoo environments. Each reset takes a new seed from the generator of `reset`."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class PettingZooEnvironment:
         rebuild: Callable[[], Any] | None,
         factory: Callable[..., Any] | None = None,
     ) -> None:
-        """`rebuild` makes a new environment at every `reset`; None to keep them. `factory` made the environments."""
+        """`rebuild` makes a new environment at every `reset`, None keeps them. `factory` made the environments."""
         first_reset = FirstReset(*guards[0].mappings("reset", guards[0].call("reset", seed=0), 2))
         agents = agents_of(task.name, guards[0], _flag(task, "joint_actions"), first_reset)
         if task.agents not in (None, len(agents)):
@@ -95,7 +94,7 @@ class PettingZooEnvironment:
         first = guards[0].environment
         turns = isinstance(first, TurnEnvironment)
         horizon, self.horizon_source, usual = horizon_of(task, first, first.game if turns else first, factory)
-        # What a user should know of the task, '' for nothing.
+        # A remark on the task for users, or ''.
         length = "" if usual else f"an episode has at most {horizon:,} steps ({self.horizon_source})"
         self.unread_mask = _unread_mask(agents, first_reset)
         words = "; ".join(filter(None, (length, self.unread_mask)))
@@ -113,7 +112,7 @@ class PettingZooEnvironment:
             EnvironmentCopy(row, guard, agents, self.spec.classes, horizon, state) for row, guard in enumerate(guards)
         ]
         self._guards, self._rebuild = guards, rebuild
-        # PettingZoo's metadata of the environment; replays play at its "render_fps".
+        # PettingZoo's metadata of the environment. Replays play at its "render_fps".
         self.metadata = getattr(guards[0].environment, "metadata", None) or {}
         # Called when episodes have ended, before the reset: the last states can be drawn there.
         self.before_reset: Callable[[], None] | None = None
@@ -122,7 +121,7 @@ class PettingZooEnvironment:
             self._resources.callback(guard.close)
 
     def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every environment; raises `EnvironmentFault` and `Unsupported`."""
+        """The first observation of every environment. Raises `EnvironmentFault` and `Unsupported`."""
         self._rng = rng
         if self._rebuild is not None:
             for guard in self._guards:
@@ -135,9 +134,9 @@ class PettingZooEnvironment:
         return self._with_alive(observation)
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Steps the environments one after another; raises `EnvironmentFault` and `Unsupported`.
+        """Steps the environments one after another. Raises `EnvironmentFault` and `Unsupported`.
 
-        The arrays of a `Step` are not written again by later steps; those that steps share are read-only.
+        Later steps leave the arrays of a `Step` unchanged. Arrays that steps share are read-only.
         """
         native_actions = [native(part) for native, part in zip(self._native, actions, strict=True)]
         observation, rewards = self._blank_observation(), np.zeros(self._no_agent.shape)
@@ -150,7 +149,7 @@ class PettingZooEnvironment:
         return self._with_ends(self._with_alive(observation), rewards, ends)
 
     def _with_ends(self, observation: Observation, rewards: RewardArray, ends: dict[int, Transition]) -> Step:
-        """The result of a step with `ends` by row; resets the environments whose episode is over."""
+        """The result of a step with `ends` by row. Resets the environments with finished episodes."""
         terminated, truncated, done = self._no_agent.copy(), self._no_environment.copy(), self._no_environment.copy()
         for row, end in ends.items():
             terminated[row], truncated[row], done[row] = end.terminated, end.truncated, end.episode_over
@@ -165,7 +164,7 @@ class PettingZooEnvironment:
         return Step(self._with_alive(after), rewards, terminated, truncated, done, observation, env_metrics)
 
     def render(self, index: int) -> Any:
-        """The picture of an environment whose render mode is "rgb_array", or a `Scene`; None in other modes.
+        """The picture of an environment in render mode "rgb_array", or a `Scene`, or None in other modes.
 
         Raises `Unsupported` for an environment without `render`, and `EnvironmentFault`.
         """
@@ -192,13 +191,13 @@ class PettingZooEnvironment:
         return columns
 
     def _blank_observation(self) -> Observation:
-        """Zeros, and every action legal; alive are the agents that were after the last step."""
+        """Zeros, and every action legal. Alive are the agents that were alive after the last step."""
         state = np.zeros((self.num_envs, self.spec.state_size), np.float32) if self.spec.state_size else None
         masks = tuple([mask.copy() for mask in self._all_legal]) if self.spec.masked else None
         return Observation(tuple([np.zeros(shape, np.float32) for shape in self._shapes]), self._alive, masks, state)
 
     def _with_alive(self, observation: Observation) -> Observation:
-        """The arrays of `observation`, with the agents that are alive now; nothing is copied."""
+        """The arrays of `observation`, with the agents that are alive now. Nothing is copied."""
         self._alive = _unwritable(np.array([copy.alive for copy in self._copies]))
         return Observation(observation.values, self._alive, observation.masks, observation.state)
 

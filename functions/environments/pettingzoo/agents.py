@@ -42,7 +42,7 @@ class Agent:
         return self.mask is not Place.NOWHERE
 
     def has_equal_spaces(self, other: "Agent") -> bool:
-        """Whether both agents have equal spaces, and equal entities in their observations."""
+        """Return True if both agents have equal spaces, and equal entities in their observations."""
         own_spaces = (self.observation_space, self.action_space, self.masked, self.entities)
         return own_spaces == (other.observation_space, other.action_space, other.masked, other.entities)
 
@@ -50,7 +50,7 @@ class Agent:
 def agents_of(task: str, guard: Guard, joint: bool, first_reset: FirstReset = NO_RESET) -> list[Agent]:
     """All agents, in the order of `possible_agents`. `shown` has the observations and infos of the first reset.
 
-    Raises what `observation_space_of`, `action_space_of` and `unmasked_space` raise, and `Unsupported` for two names
+    Raises the errors of `observation_space_of`, `action_space_of` and `unmasked_space`, and `Unsupported` for two names
     with equal texts. `joint` numbers the combinations of several choices as one choice.
     """
     agents: list[Agent] = []
@@ -79,7 +79,7 @@ def agents_of(task: str, guard: Guard, joint: bool, first_reset: FirstReset = NO
 
 def keys_of(agents: list[Agent]) -> tuple[str | int, ...]:
     """The agents' names in PettingZoo where some are integers, else ()."""
-    # True is an integer too, whose text is another one.
+    # True is an integer too, but with another text.
     has_integer_name = [
         isinstance(agent.key, numbers.Integral) and str(int(agent.key)) == agent.name for agent in agents
     ]
@@ -126,10 +126,10 @@ def _class_of(name: str, members: tuple[int, ...], first: Agent) -> AgentClass:
 
 
 def sides_of(task: str, agents: Sequence[str], option: object) -> tuple[int, ...]:
-    """The side of every agent; `option` lists the prefixes of the agents' names of each side: ``"adversary,agent"``.
+    """The side of every agent. `option` lists the prefixes of the agents' names of each side: ``"adversary,agent"``.
 
-    The longest matching prefix counts. Raises `ValueError` for agents without a side, sides without agents
-    and a single side. An empty option means no sides.
+    The longest matching prefix counts. Raises `ValueError` if an agent fits zero sides, a side is empty, or there is a
+    single side. An empty option means no sides.
     """
     if option == "":
         return ()

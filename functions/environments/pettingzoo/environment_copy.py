@@ -1,7 +1,7 @@
 """One PettingZoo environment of several: converts its dictionaries to rows of arrays and tracks alive agents.
 
 Steps have a fast path: where no agent terminates and all values have the documented types, few checks show that. Any
-other step is read again with all checks, which raise a fault that names what is wrong.
+other step is read again with all checks, which raise a fault that names the error.
 """
 
 import math
@@ -23,7 +23,7 @@ from marless.functions.errors import foreign_errors
 
 @dataclass(frozen=True)
 class Transition:
-    """A step in which agents terminated or the episode was truncated."""
+    """A step with terminated agents or a truncated episode."""
 
     terminated: BoolArray
     """Which agents terminated in it, ``[N]``."""
@@ -45,7 +45,7 @@ class _AgentPlace(NamedTuple):
 
 
 class EnvironmentCopy:
-    """Environment number `row`, which writes into that row of an `Observation`; the row must be blank."""
+    """Environment number `row`, which writes into that row of an `Observation`. The row must be blank."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class EnvironmentCopy:
             _AgentPlace(owner.key, kind, at, owner.codec.observation.write_fast, owner)
             for owner, kind, at in agents_with_place
         ]
-        # Classes whose observation spaces do not make sure that numbers are finite.
+        # Classes with observation spaces that allow infinite numbers.
         self._classes_to_check = [
             c for c, kind in enumerate(classes) if not agents[kind.agents[0]].codec.observation.finite
         ]
@@ -79,7 +79,7 @@ class EnvironmentCopy:
         self._set_alive(np.zeros(len(agents), dtype=np.bool_))
 
     def reset(self, seed: int, into: Observation) -> None:
-        """Begins an episode; raises `EnvironmentFault` and `Unsupported`."""
+        """Begins an episode. Raises `EnvironmentFault` and `Unsupported`."""
         self._guard.steps = 0
         observations, infos = self._guard.mappings("reset", self._guard.call("reset", seed=seed), 2)
         if len(self._live_agents) < len(self._agents):
@@ -89,9 +89,9 @@ class EnvironmentCopy:
         self._write_observations("reset", observations, infos, into)
 
     def step(self, native_actions: list[Any], into: Observation, rewards: RewardArray) -> Transition | None:
-        """Steps the alive agents; None if none of them terminated or was truncated.
+        """Steps the alive agents. Returns None if all continue.
 
-        `native_actions` are the environment's own actions ``[E, n, ...]`` per class; rewards go into its row of
+        `native_actions` are the environment's own actions ``[E, n, ...]`` per class. Rewards go into its row of
         `rewards` ``[E, N]``, zeros.
         """
         guard = self._guard
@@ -117,9 +117,9 @@ class EnvironmentCopy:
         self._live_agents = [self._all_agents[i] for i in self._alive_indices]
 
     def _read_fast(self, answer: Any, rewards: RewardArray) -> tuple[bool, bool] | None:
-        """Whether all alive agents terminated, and whether all were truncated; writes their rewards.
+        """Return the flags "all alive agents terminated" and "all were truncated". Writes their rewards.
 
-        None if only some of them did, or if few checks cannot show that the values are valid.
+        None if only some of them did, or if the values need more checks.
         """
         try:
             observations, reward_by_agent, terminations, truncations, infos = answer
@@ -140,7 +140,7 @@ class EnvironmentCopy:
                 and isinstance(terminations, dict)
                 and isinstance(truncations, dict)
                 and isinstance(infos, dict)
-                # As in `_read_checked`: `agents` is not checked in a step that is truncated.
+                # `agents` is not checked in a step that is truncated, like in `_read_checked`.
                 and (
                     (truncated and not terminated)
                     or self._guard.environment.agents == ([] if terminated else self._expected_agents)
@@ -159,7 +159,7 @@ class EnvironmentCopy:
         return Transition(before, truncated=False, episode_over=True)
 
     def _read_checked(self, answer: Any, rewards: RewardArray) -> Transition | None:
-        """Which agents terminated or were truncated, with all checks; writes their rewards."""
+        """Read the terminated and truncated agents, with all checks. Writes their rewards."""
         guard, before = self._guard, self.alive
         _, reward_by_agent, terminations, truncations, _ = guard.mappings("step", answer, 5)
         rewards[self._row] = self._per_agent(reward_by_agent, "reward")
@@ -221,12 +221,12 @@ class EnvironmentCopy:
         if not self._write_fast(observations, infos, into):
             for live_agent in self._live_agents:
                 self._write_observation(method, observations, infos, live_agent, into)
-        # Once no agent is alive the state is not used, and many environments raise an error when asked for it.
+        # Once all agents are dead the state is not used, and many environments raise an error for it.
         if self._state is not None and into.state is not None and self._alive_indices:
             self._state.write(into, len(self._alive_indices) == len(self._agents), into.state)
 
     def _write_fast(self, observations: dict[Any, Any], infos: dict[Any, Any], into: Observation) -> bool:
-        """Writes observations; False if few checks cannot show that all are valid: they have to be written again."""
+        """Writes observations. Returns False if few checks cannot show that all are valid: then write them again."""
         values, masks = into.values, into.masks
         try:
             for key, kind, at, write, agent in self._live_agents:
@@ -268,7 +268,7 @@ class EnvironmentCopy:
             agent.codec.observation.write(observation, label, into.values[kind][at])
 
     def _mask(self, method: str, agent: Agent, observation: Any, info: Any) -> Any:
-        """The agent's mask, None for an agent without masks. Its place must be its place in the first reset."""
+        """The agent's mask, or None. Its place must be its place in the first reset."""
         if agent.mask is Place.NOWHERE:
             if has_mask(observation) or has_mask(info):
                 raise self._guard.refusal(
@@ -298,7 +298,7 @@ def _as_bool(value: Any) -> bool:
 
 
 def _read_mask_fast(decoder: ActionCodec, mask: Any) -> Any:
-    """The mask of an agent's actions; raises an error if few checks cannot show that the environment's is valid."""
+    """The mask of an agent's actions. Raises an error if few checks cannot show that the environment's is valid."""
     if mask.shape != (decoder.mask_size,) or mask.dtype.kind not in "biu" or mask.tobytes().strip(b"\0\1"):
         raise ValueError
     if len(decoder.choices) == 1:

@@ -1,4 +1,4 @@
-"""From an env task's name to a PettingZoo environment: finds and calls the factory; errors are one line."""
+"""Find and call the factory of an env task's PettingZoo environment. Errors are one line."""
 
 import difflib
 import inspect
@@ -26,7 +26,7 @@ from marless.functions.resources.factories import resources_for
 
 Factory = Callable[..., Any]
 
-# Packages that built-in env tasks import, with the arguments of `pip install`; those of other packages are unknown.
+# Packages that built-in env tasks import, with the arguments of `pip install`. Other packages' tasks are unknown here.
 TASK_PACKAGES = {
     **{name: name for name in ("pettingzoo", "mpe2", "gymnasium", "supersuit", "lbforaging", "rware", "magent2")},
     "gymnasium_robotics": "gymnasium-robotics 'mujoco<3.6'",
@@ -42,7 +42,7 @@ _CLASSES = ("ParallelEnv", "AECEnv")
 ADAPTER_OPTIONS = ("horizon", "joint_actions", "rebuild", "sides")
 _NAME = re.compile(r"pettingzoo:(\w+(?:\.\w+)*):(\w+)")
 _MODULE = re.compile(r"\w+(?:\.\w+)*")
-# What Python says where `agent_selector` was a class, and what it means.
+# Python's message if `agent_selector` was a class, and its meaning.
 _MODULE_CALLED = "'module' object is not callable"
 _OUTDATED = (
     "; if that is agent_selector: the package was written for PettingZoo before 1.25, where it was a class; a newer"
@@ -59,8 +59,8 @@ _LISTED = 6
 def factory_of(name: str) -> Factory:
     """The factory that a task name of the form ``pettingzoo:package.module:factory`` names.
 
-    It is inspected and not called, so that a name of something else has no effect. Raises `ValueError`, with the
-    nearest existing names, `MissingExtra` or `EnvironmentFault`.
+    It is inspected but not called, so that other callables have no effect. Raises `ValueError`, with the nearest
+    existing names, `MissingExtra` or `EnvironmentFault`.
     """
     if (match := _NAME.fullmatch(name)) is None:
         form = f"'{name}' names no environment: write it as 'pettingzoo:package.module:factory'"
@@ -98,12 +98,12 @@ def _evident(name: str, factory: Factory) -> Factory:
 
 
 def offer_of(module: ModuleType) -> list[str]:
-    """The env tasks that the factories of a module make: its own and those that it imports from its package, and what
-    PettingZoo's `parallel_wrapper_fn` made, but not PettingZoo's wrappers and base classes."""
+    """The env tasks of the factories of a module: its own, its imports from its package, and products of PettingZoo's
+    `parallel_wrapper_fn`. PettingZoo's wrappers and base classes are left out."""
     package = module.__name__.partition(".")[0]
     return [
         f"pettingzoo:{module.__name__}:{word}"
-        # A copy, because a look at a name may import what the module loads lazily.
+        # A copy, because a look at a name may trigger lazy imports of the module.
         for word, value in [*vars(module).items()]
         if not word.startswith("_") and _is_factory_of(package, value)
     ]
@@ -115,14 +115,13 @@ def _is_factory_of(package: str, value: Any) -> bool:
         if not callable(value) or not (was_made or str(getattr(value, "__module__", "")).partition(".")[0] == package):
             return False
         require_maker(value, is_environment, _CLASSES, "an environment")
-    except Exception:  # it is none; code of others may raise anything when it is looked at
+    except Exception:  # no environment: foreign code may raise anything when it is looked at
         return False
     return True
 
 
 def _submodule(task: str, package: str, name: str) -> ModuleType | None:
-    """The module of a package that nothing has imported yet, None if there is none. Raises the errors of
-    `module_of`."""
+    """The module of a package, which is not imported yet, or None. Raises the errors of `module_of`."""
     is_module = hasattr(sys.modules[package], "__path__") and find_spec(f"{package}.{name}")
     return module_of(task, f"{package}.{name}") if is_module else None
 
@@ -151,7 +150,7 @@ def _list(beginning: str, words: list[str]) -> str:
 
 
 def is_environment(kind: type) -> bool:
-    """Whether a class has the interface of a `ParallelEnv` or an `AECEnv`, or delegates to a wrapped environment."""
+    """Return True for a class with the interface of a `ParallelEnv` or an `AECEnv`, or with a wrapped environment."""
     delegates = hasattr(kind, "__getattr__")
     methods = [callable(inspect.getattr_static(kind, name, None)) for name in ("reset", "step")]
     has_agents = hasattr(kind, _AGENTS) or any(map(_names_agents, kind.__mro__))
@@ -171,13 +170,13 @@ def _is_gymnasium(kind: type) -> bool:
 
 
 def _names_agents(kind: type) -> bool:
-    """Whether a class declares `possible_agents` or sets it in one of its methods."""
+    """Return True if a class declares `possible_agents` or sets it in one of its methods."""
     codes = (value.__code__ for value in vars(kind).values() if isinstance(value, FunctionType))
     return _AGENTS in inspect.get_annotations(kind) or any(_AGENTS in code.co_names for code in codes)
 
 
 def module_of(name: str, path: str) -> Any:
-    """The module `path`, for the task `name`; raises what `factory_of` raises."""
+    """The module `path`, for the task `name`. Raises the errors of `factory_of`."""
     try:
         return import_module(path)
     except foreign_errors() as error:
@@ -187,7 +186,7 @@ def module_of(name: str, path: str) -> Any:
 
 
 def quiet_module_of(name: str, path: str) -> Any:
-    """As `module_of`, without what some packages print when they are imported."""
+    """Run `module_of` and drop the output that some packages print when they are imported."""
     with redirect_stderr(StringIO()):
         return module_of(name, path)
 
@@ -212,8 +211,8 @@ def _package_error(name: str, error: ModuleNotFoundError, path: str = "") -> Val
 
 
 def build(task: EnvTask, factory: Factory) -> Any:
-    """One environment with the task's options, an `AECEnv` as a `TurnEnvironment`; raises `Unsupported` when it is
-    neither that nor a parallel one, and `ValueError` when the factory refuses the options."""
+    """One environment with the task's options, an `AECEnv` as a `TurnEnvironment`. Raises `Unsupported` for other
+    interfaces. Raises `ValueError` if the factory refuses the options."""
     options = {key: value for key, value in task.options.items() if key not in ADAPTER_OPTIONS}
     resources = resources_for(factory, options)
     _require_arguments(task, factory, options | resources)
@@ -239,9 +238,9 @@ def build(task: EnvTask, factory: Factory) -> Any:
 
 
 def _require_arguments(task: EnvTask, factory: Factory, options: dict[str, Any]) -> None:
-    """Raises `ValueError` for arguments without default that no option gives, before the factory is called."""
+    """Raises `ValueError` for arguments that have no default or option, before the factory is called."""
     try:
-        # A decorator may give what the function inside it needs.
+        # A decorator may give arguments to the function inside it.
         parameters = inspect.signature(factory, follow_wrapped=False).parameters.values()
     except (TypeError, ValueError):  # it is not written in Python
         return
@@ -255,7 +254,7 @@ def _require_arguments(task: EnvTask, factory: Factory, options: dict[str, Any])
 
 
 def _turn_environment(task: EnvTask, game: Any) -> TurnEnvironment:
-    """An `AECEnv`, a turn per step; refuses a parallelizable one, because its `parallel_env` takes fewer steps."""
+    """An `AECEnv`, a turn per step. Refuses a parallelizable one, because its `parallel_env` takes fewer steps."""
     if (getattr(game, "metadata", None) or {}).get("is_parallelizable", False):
         raise Unsupported(f"{task.name} makes an AECEnv whose agents can act at once; name its parallel_env instead")
     return TurnEnvironment(task.name, _require_interface(task, game, "reset", "step", "close", "observe"))

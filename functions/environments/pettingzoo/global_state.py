@@ -11,7 +11,7 @@ from marless.functions.environments.pettingzoo.spaces import image_or_numbers
 from marless.functions.environments.pettingzoo.wrappers import innermost
 from marless.functions.environments.spaces.observations import ObservationCodec, is_finite, observation_codec
 
-# Modules of environments whose state is the concatenation of all agents' observations.
+# Modules of environments with the concatenated observations of all agents as state.
 _CONCATENATED = {"mpe2._mpe_utils.simple_env"}
 
 # Kinds of numpy's types.
@@ -19,8 +19,8 @@ _NUMBERS = "biuf"
 
 
 def state_encoder(guard: Guard) -> ObservationCodec | None:
-    """The encoder of the environment's global state, None if it has none or one that is no array of numbers, such as a
-    dictionary for debuggers. The environment has been reset."""
+    """The encoder of the environment's global state, or None if it has none that is an array of numbers. The
+    environment has been reset."""
     # Some environments have another attribute `state`, which the wrappers of PettingZoo would call.
     if not callable(getattr(getattr(guard.environment, "unwrapped", guard.environment), "state", None)):
         return None
@@ -48,8 +48,8 @@ class StateWriter:
     def write(self, observation: Observation, all_alive: bool, into: FloatArray) -> None:
         """Writes into its row of `into` ``[E, state_size]``, zeros.
 
-        Where the state is the concatenation of all observations, it is copied from `observation` if all agents are
-        alive: `state()` would take longer than the rest of the adapter. Raises `EnvironmentFault`.
+        If the state is the concatenation of all observations, it is copied from `observation` while all agents are
+        alive. `state()` would take longer than the rest of the adapter. Raises `EnvironmentFault`.
         """
         row = self._row
         if all_alive and self._column_runs:
@@ -71,7 +71,7 @@ class StateWriter:
 
 
 def _is_concatenated(environment: Any) -> bool:
-    """Whether the state is the observations of all agents, in the order of `possible_agents`."""
+    """Return True if the state is the observations of all agents, in the order of `possible_agents`."""
     kind = type(innermost(environment))
     methods = [getattr(kind, name, None) for name in ("state", "observe")]
     return all(getattr(method, "__module__", None) in _CONCATENATED for method in methods)

@@ -17,7 +17,7 @@ from marless.functions.isolation.process_guard import ProcessChanged, remark, re
 from marless.functions.text.redaction import redact
 
 _MAX_CHARACTERS = 400
-# Modules whose frames are not the location of an environment's error.
+# Modules with frames that are not the location of an environment's error.
 _NOT_FOREIGN = {"marless", "numpy", *sys.stdlib_module_names}
 _SCALARS = (bool, int, float, np.bool_, np.integer, np.floating)
 
@@ -31,7 +31,7 @@ class Guard:
         self.steps = 0
 
     def call(self, method: str, *args: object, **keywords: object) -> Any:
-        """What the environment's method returns; raises `EnvironmentFault` for any error of it."""
+        """Return the result of the environment's method. Raises `EnvironmentFault` for any error of it."""
         return self._run(method, lambda: getattr(self.environment, method)(*args, **keywords))
 
     def space(self, name: str, key: object) -> Any:
@@ -74,7 +74,7 @@ class Guard:
         return EnvironmentFault(f"{self._where}, step {self.steps}, {method}: {message}")
 
     def refusal(self, method: str, message: str) -> Unsupported:
-        """What the adapter does not support, for the caller to raise."""
+        """Return the error for an unsupported feature, for the caller to raise."""
         return Unsupported(f"{self._where}, step {self.steps}, {method}: {message}")
 
     def mappings(self, method: str, answer: object, length: int) -> tuple[dict[Any, Any], ...]:
@@ -101,7 +101,7 @@ class Guard:
     def numbers(
         self, method: str, value: object, shape: tuple[int, ...], label: str, dtype: DTypeLike = np.float32
     ) -> NDArray[Any]:
-        """`value` flattened, checked to be finite numbers of `shape`; a single number may have any shape."""
+        """`value` flattened, checked to be finite numbers of `shape`. A single number may have any shape."""
         with self.space_errors(method):
             return finite_numbers(value, shape, label, dtype).reshape(-1)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from marless.functions.environments.base import EnvTask
 
-# What packages call the longest episode, surest first.
+# The packages' names of the longest episode, surest first.
 NAMES = (
     "max_cycles",
     "max_steps",
@@ -49,11 +49,11 @@ class NoHorizon(ValueError):
 
 
 def horizon_of(task: EnvTask, environment: Any, game: Any, factory: Callable[..., Any] | None) -> Horizon:
-    """`task.options.horizon`, else the environment's own `max_cycles`, else what it or its `factory` says elsewhere.
+    """Look for the horizon in `task.options.horizon`, the environment's `max_cycles`, and then elsewhere in both.
 
-    `game` is the environment, or the `AECEnv` inside a `TurnEnvironment`: whether its limit counts turns or cycles is
-    unknown, and the longer one cuts no episode short. Raises `NoHorizon` when nothing says it, and `ValueError` when it
-    is not a whole number from 1.
+    `game` is the environment, or the `AECEnv` inside a `TurnEnvironment`. Its limit may count turns or cycles, and the
+    longer one cuts no episode short. Raises `NoHorizon` if it is unknown, and `ValueError` if it is not a whole number
+    from 1.
     """
     stated = {
         "task.options.horizon": task.options.get("horizon"),
@@ -106,7 +106,7 @@ def _reader(holder: Any, prefix: str = "") -> Callable[[str], Any]:
 
 
 def attribute(holder: Any, name: str) -> Any:
-    """An attribute or an entry; None where there is none: code of others may raise anything when it is asked."""
+    """An attribute or an entry, or None on any error, because foreign code may raise anything."""
     try:
         return holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
     except Exception:
@@ -116,5 +116,5 @@ def attribute(holder: Any, name: str) -> Any:
 def _defaults(maker: Any) -> dict[str, Any]:
     try:
         return {name: argument.default for name, argument in inspect.signature(maker).parameters.items()}
-    except (TypeError, ValueError):  # None, or it is not written in Python
+    except (TypeError, ValueError):  # None, or it is written in another language than Python
         return {}

@@ -30,7 +30,7 @@ _LOOKALIKES = (
 
 
 class Place(enum.Enum):
-    """Where an agent's mask is."""
+    """The place of an agent's mask."""
 
     NOWHERE = enum.auto()
     # In ``{"observation": ..., "action_mask": ...}``.
@@ -51,7 +51,7 @@ NO_RESET = FirstReset()
 
 
 def has_mask(entries: object) -> bool:
-    """Whether an observation or an info holds a mask. None does not count as a mask."""
+    """Return True if an observation or an info holds a mask. An entry of None does not count."""
     return isinstance(entries, Mapping) and entries.get(MASK) is not None
 
 
@@ -69,7 +69,7 @@ def unmasked_space(label: str, space: Any, key: Any, first_reset: FirstReset) ->
     others = [(name, part) for name, part in entries.items() if name != MASK]
     if [name for name, _ in others] == ["observation"]:
         return others[0][1], Place.PAIR
-    if not entries:  # the space is of what is inside
+    if not entries:  # the space describes the content
         return space, Place.PAIR
     # An observation of a mask alone is the mask itself.
     return spaces.Dict(others) if others else space, Place.BESIDE

@@ -1,10 +1,10 @@
-"""An env task as a PettingZoo `ParallelEnv`, for other trainers; `adapter` converts in the other direction.
+"""An env task as a PettingZoo `ParallelEnv`, for other trainers. `adapter` converts in the other direction.
 
-An agent that terminates leaves `agents`; a time limit truncates the agents that are left. Observations, actions and
-names of agents are those of the environment (`native_spaces`): of tasks that describe no spaces, boxes of float32 in
-the shape of `AgentClass.observation_shape`, or vectors where it does not cover all of them. Where actions may be
-illegal, observations are dictionaries with "observation" and "action_mask", as in PettingZoo's classic games. Numbers
-have the precision of networks, float32. The last action (`task.last_action`) is the policy's state, and is not shown.
+An agent that terminates leaves `agents`. A time limit truncates the agents that are left. Observations, actions and
+names of agents are the environment's (`native_spaces`). Tasks that describe no spaces have boxes of float32 in the
+shape of `AgentClass.observation_shape`, or vectors if it covers only a part. If actions may be illegal, observations
+are dictionaries with "observation" and "action_mask", like PettingZoo's classic games. Numbers have the precision of
+networks, float32. The last action (`task.last_action`) is the policy's state, and is not shown.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from marless.functions.environments.spaces.space_types import AgentSpaces
 
 
 class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
-    """One environment of an env task. Equal seeds of `reset` give equal episodes; a `reset` without a seed continues
+    """One environment of an env task. Equal seeds of `reset` give equal episodes. A `reset` without a seed continues
     the stream of random numbers, which begins with a seed of the operating system."""
 
     def __init__(self, environment: VectorEnvironment, task: EnvTask) -> None:
@@ -62,7 +62,7 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: Any = None) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        """The first observations; `options` are ignored."""
+        """The first observations. `options` are ignored."""
         if seed is not None or self._rng is None:
             self._rng = np.random.default_rng(seed)
         self._observation = self._environment.reset(self._rng)
@@ -89,7 +89,7 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
         return observations, rewards, terminated, truncated, {agent: dict(metrics) for agent in agents}
 
     def state(self) -> Any:
-        """The task's state; raises `NotImplementedError` where it has none."""
+        """The task's state. Raises `NotImplementedError` without one."""
         if self._observation.state is None:
             raise NotImplementedError(f"{self.metadata['name']} has no state")
         return self._observation.state[0]
@@ -99,7 +99,7 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
         self._environment.close()
 
     def _class_actions(self, kind: AgentClass, actions: Mapping[Any, Any]) -> ActionArray:
-        """The actions of a class ``[1, n, ...]``; dead agents take the first legal one, or the middle of the bounds."""
+        """The actions of a class ``[1, n, ...]``. Dead agents take the first legal one, or the middle of the bounds."""
         rows = []
         for place, number in enumerate(kind.agents):
             if (agent := self.possible_agents[number]) in self.agents:
@@ -122,7 +122,7 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
     def _observation_of(self, agent: Any, observation: Observation) -> Any:
         kind, codec, number = self._classes[agent], self._codecs[agent], self.possible_agents.index(agent)
         index, place = self._spec.classes.index(kind), kind.agents.index(number)
-        # Where observations hold the policy's last action, it stands behind the environment's numbers.
+        # If observations hold the policy's last action, it comes after the environment's numbers.
         values = codec.observation.read(observation.values[index][0, place, : codec.observation.size])
         if observation.masks is None or agent not in self._masked:
             return values

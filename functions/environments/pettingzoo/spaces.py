@@ -1,8 +1,8 @@
 """Converts Gymnasium's spaces to descriptions (`marless.functions.environments.spaces`), and back.
 
 Observations are numbers (`Box`, `MultiBinary`), choices (`Discrete`, `MultiDiscrete`), and `Dict` or `Tuple` of these.
-Actions are `Discrete`, one choice; `MultiDiscrete` and `MultiBinary`, several (one if they have a single component); or
-a `Box` of floating-point numbers with bounds that are finite in float32, as networks have them.
+Actions are `Discrete` (one choice), `MultiDiscrete` and `MultiBinary` (several, or one for a single component), or a
+`Box` of floating-point numbers. Its bounds must be finite in float32, the precision of networks.
 """
 
 import math
@@ -33,7 +33,7 @@ _SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of th
 _SUPPORTED_ACTIONS = (
     "Discrete, MultiDiscrete, MultiBinary and Box of floating-point numbers with bounds that are finite in float32"
 )
-# The most bounds of an observation in messages; more are replaced by the widest: nothing is computed with them.
+# The most bounds of an observation in messages. More are replaced by the widest, because nothing is computed with them.
 _MOST_BOUNDS = 256
 
 
@@ -42,7 +42,7 @@ class _UnsupportedSpace(Exception):
 
 
 def observation_space_of(label: str, space: Any) -> Space:
-    """The space that `label` observes; raises `Unsupported` for spaces of other kinds and for empty ones."""
+    """The space that `label` observes. Raises `Unsupported` for spaces of other kinds and for empty ones."""
     try:
         description = _describe(space)
         size = observed_size(description)
@@ -67,9 +67,9 @@ def _text_of(space: Any) -> str:
 
 
 def action_space_of(label: str, space: Any, joint: bool) -> Space:
-    """The space that `label` acts in; raises `Unsupported` for spaces of other kinds.
+    """The space that `label` acts in. Raises `Unsupported` for spaces of other kinds.
 
-    `joint` is whether several choices are to be numbered as one; raises `ValueError` for more than `JOINT_LIMIT`
+    `joint` is whether several choices are numbered as one. Raises `ValueError` for more than `JOINT_LIMIT`
     combinations.
     """
     from gymnasium import spaces
@@ -154,7 +154,7 @@ def _int_shape(shape: Any) -> tuple[int, ...]:
 
 
 def _key(key: Any) -> str | int:
-    """A key of a `Dict` space, by which observations are looked up; keys of other types become their text."""
+    """A key of a `Dict` space, for look-ups of observations. Keys of other types become their text."""
     if isinstance(key, str):
         return str(key)
     try:

@@ -1,9 +1,9 @@
-"""Games in which agents take turns, PettingZoo's `AECEnv`, behind the interface of its `ParallelEnv`.
+"""Games in turns, PettingZoo's `AECEnv`, behind the interface of its `ParallelEnv`.
 
-Every turn is a step. The agent whose turn it is chooses among its legal actions; the others wait: their observation is
-what `observe` returns, their mask allows only the first action, and their actions have no effect. A choice among one
-action has the probability 1 and no gradient, so every algorithm learns from turns only, while values and rewards
-continue over all steps: a player that loses by the opponent's move is paid in that step (docs/decisions/0018-turns.md).
+Every turn is a step. The acting agent chooses among its legal actions. The others wait: their observation comes from
+`observe`, their mask allows only the first action, and their actions have no effect. A choice among one action has the
+probability 1 and no gradient, so every algorithm learns from turns only. Values and rewards continue over all steps, so
+a player that loses by the opponent's move is paid in that step (docs/decisions/0018-turns.md).
 """
 
 from typing import Any
@@ -24,9 +24,9 @@ StepResult = tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any
 
 
 class TurnEnvironment:
-    """`game`, in which every agent acts in every step, and only the action of the one whose turn it is counts.
+    """`game` with actions of every agent in every step. Only the action of the agent in turn counts.
 
-    Masks are the entry "action_mask" of observations or of ``infos[agent]``, see `masks`; without either every action
+    Masks are the entry "action_mask" of observations or of ``infos[agent]``, see `masks`. Without either, every action
     is legal. Rewards are the game's `rewards` after each turn.
     """
 
@@ -67,7 +67,7 @@ class TurnEnvironment:
         return {agent: self._observation(agent) for agent in self.agents}, {}
 
     def step(self, actions: dict[Any, Any]) -> StepResult:
-        """One turn; of `actions` the one of the agent whose turn it is counts.
+        """One turn. It uses only the action of the agent in turn.
 
         Raises `RuntimeError` when it is the turn of an agent that is not in play.
         """
@@ -83,7 +83,7 @@ class TurnEnvironment:
         return {agent: self._observation(agent) for agent in observers}, rewards, terminations, truncations, {}
 
     def state(self) -> Any:
-        """The game's global state; raises `NotImplementedError` when it has none."""
+        """The game's global state. Raises `NotImplementedError` if it has none."""
         # Some games have another attribute `state`, which the wrappers of PettingZoo would call.
         if not callable(getattr(getattr(self.game, "unwrapped", self.game), "state", None)):
             raise NotImplementedError
@@ -112,7 +112,7 @@ class TurnEnvironment:
 
     def _observation(self, agent: Any) -> dict[str, Any]:
         is_waiting = agent != self._inner.agent_selection
-        # Wrappers store the observation of the agent whose turn it is.
+        # Wrappers store the observation of the agent in turn.
         observation = (self._inner if is_waiting else self.game).observe(agent)
         if observation is None:
             raise RuntimeError(

@@ -1,1 +1,1 @@
-"""Env tasks whose agents have hidden roles: equal spaces, and nothing in the observation says who has to do what."""
+"""Env tasks with hidden roles: agents have equal spaces, and observations do not say an agent's role."""

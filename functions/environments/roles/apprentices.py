@@ -2,20 +2,20 @@
 
 In every step an agent sees one of `signals` signals, drawn uniformly, and answers with a number. All begin an episode
 as apprentices of one craft: the right answer to a signal is its own number, for everybody. After `lessons` right
-answers in a row (a wrong one begins the count anew) an agent is a master to the end of the episode, and practises the
-trade of its hidden role r: the right answer to signal s is now ``(s + 1 + r) modulo signals``.
+answers in a row (a wrong one restarts the count) an agent is a master to the end of the episode. It practises the trade
+of its hidden role r: the right answer to signal s is now ``(s + 1 + r) modulo signals``.
 
-Reward of an agent in each step: 1 for a right answer, and 1 more for a master, right or not. So to become a master
-pays whatever the agent knows of its trade. The option `pay` gives agents one reward for all.
+Reward of an agent in each step: 1 for a right answer, and 1 more for a master, right or not. So becoming a master pays
+even if the agent knows nothing of its trade. The option `pay` gives agents one reward for all.
 
-Untrained agents practically never become masters (with 16 signals and 3 lessons the next three answers are right with
-probability 1 / 4,096), so what they learn first is the same for all, and one network learns it from everybody's data.
-Once they have learnt it most of an episode is the trade, and what agents of different roles learn there contradicts
-each other. Nothing depends on the progress of training but through the agents' own answers.
+Untrained agents almost never become masters: with 16 signals and 3 lessons the next three answers are right with
+probability 1 / 4,096. So their first lesson is the same for all, and one network learns it from everybody's data. Once
+they have learnt it, most of an episode is the trade, and its lessons contradict each other between roles. Nothing
+depends on the progress of training but through the agents' own answers.
 
 An agent sees the signal as a one-hot, whether it is a master, and the share of the lessons learnt. The best return is
 ``agents * (lessons + 2 * (horizon - lessons))``: right from the first step on. Env metrics: `mastery` is the share of
-steps that masters took, `trade` the share of those that were right (0 without masters).
+steps that masters took, `trade` the share of right ones among these (0 without masters).
 """
 
 from typing import Annotated
@@ -44,7 +44,7 @@ class ApprenticesOptions(RoleOptions, frozen=True, forbid_unknown_fields=True, k
 
 
 def make(task: EnvTask, num_envs: int) -> WithRoles:
-    """`num_envs` environments; raises `ValueError` for wrong options or too few agents."""
+    """`num_envs` environments. Raises `ValueError` for wrong options or too few agents."""
     options = options_of(task, ApprenticesOptions)
     if options.roles >= options.signals:
         raise ValueError(
@@ -55,7 +55,7 @@ def make(task: EnvTask, num_envs: int) -> WithRoles:
 
 
 class Apprentices(EpisodicEnvironment):
-    """E environments, all of which end together; `roles` holds the trade of every agent."""
+    """E environments, which all end together. `roles` holds the trade of every agent."""
 
     def __init__(self, roles: tuple[int, ...], options: ApprenticesOptions, num_envs: int) -> None:
         agents, signals = len(roles), options.signals

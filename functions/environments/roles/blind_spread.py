@@ -2,15 +2,16 @@
 
 After Christianos et al., "Scaling Multi-Agent Reinforcement Learning with Selective Parameter Sharing", 2021
 (arXiv:2102.07475), where episodes have 50 steps and up to 30 agents. There is one landmark per colour. An agent sees
-its velocity, its position and the relative positions of the landmarks, always in the order of their colours, so agents
-with equal observations differ in nothing but their hidden role, the colour. Bodies do not collide, so agents do not
-disturb each other. Physics and actions are those of the Multi-Particle Environments.
+its velocity, its position and the relative positions of the landmarks, always in the order of their colours. So agents
+with equal observations differ only in their hidden role, the colour. Bodies do not collide, so agents act
+independently. Physics and actions come from the Multi-Particle Environments.
 
 Reward of an agent in each step: minus the distance from the landmark of its colour. The option `pay` gives agents one
 reward for all.
 
-Who stands still from the start loses the mean distance of two uniform points of a square of side 2 in every step:
-1.0428 = 2 (2 + sqrt 2 + 5 ln(1 + sqrt 2)) / 15, so the return summed over 6 agents and 25 steps is -156.4.
+An agent that stands still from the start loses the mean distance of two uniform points of a square of side 2 in every
+step. This is 1.0428 = 2 (2 + sqrt 2 + 5 ln(1 + sqrt 2)) / 15, so the return summed over 6 agents and 25 steps is
+-156.4.
 """
 
 import colorsys
@@ -35,13 +36,13 @@ class BlindSpreadOptions(RoleOptions, frozen=True, forbid_unknown_fields=True, k
 
 
 def make(task: EnvTask, num_envs: int) -> WithRoles:
-    """`num_envs` environments; raises `ValueError` for wrong options or too few agents."""
+    """`num_envs` environments. Raises `ValueError` for wrong options or too few agents."""
     options = options_of(task, BlindSpreadOptions)
     return paid(BlindSpread(assign(task, options, _AGENTS), options.horizon, num_envs), options)
 
 
 class BlindSpread(Engine):
-    """E environments; `roles` holds the colour of every agent."""
+    """E environments. `roles` holds the colour of every agent."""
 
     def __init__(self, roles: tuple[int, ...], horizon: int, num_envs: int) -> None:
         super().__init__(ColouredLandmarks(roles), num_envs, horizon)
@@ -49,7 +50,7 @@ class BlindSpread(Engine):
 
 
 class ColouredLandmarks(Scenario):
-    """One landmark for each role of `roles`; the module has observations and rewards."""
+    """One landmark for each role of `roles`. The module has observations and rewards."""
 
     def __init__(self, roles: tuple[int, ...]) -> None:
         colours = max(roles) + 1

@@ -1,4 +1,4 @@
-"""Which agent has which hidden role; an environment with roles holds them as its attribute `roles`."""
+"""Assign hidden roles to agents. An environment with roles holds them as its attribute `roles`."""
 
 from dataclasses import replace
 from typing import Annotated, Literal, Protocol
@@ -16,7 +16,7 @@ class RoleOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     # Number of roles.
     roles: Annotated[int, msgspec.Meta(ge=1, le=MOST_AGENTS)] = 3
-    # Interleaved: agent i has role i modulo `roles`; contiguous: neighbours have one role.
+    # Interleaved: agent i has role i modulo `roles`. Contiguous: neighbours have one role.
     order: Literal["interleaved", "contiguous"] = "interleaved"
     # own: the agent's reward. team: the mean reward, for all agents. end: the sum of means at the end of an episode.
     pay: Literal["own", "team", "end"] = "own"
@@ -25,7 +25,7 @@ class RoleOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 def roles_of(task: EnvTask) -> tuple[int, ...]:
     """The role of every agent, in the order of `EnvSpec.agents`: the true partition that grouping is measured by.
 
-    Raises what `registry.make` raises, and `ValueError` for an env task without hidden roles.
+    Raises the errors of `registry.make`, and `ValueError` for an env task without hidden roles.
     """
     environment = registry.make(task, 1)
     try:
@@ -38,7 +38,7 @@ def roles_of(task: EnvTask) -> tuple[int, ...]:
 
 
 def assign(task: EnvTask, options: RoleOptions, default: int) -> tuple[int, ...]:
-    """The role of every agent, of `default` agents unless the task says how many; raises `ValueError`."""
+    """The role of every agent, of `default` agents unless the task says how many. Raises `ValueError`."""
     agents = default if task.agents is None else task.agents
     if agents < options.roles:
         raise ValueError(

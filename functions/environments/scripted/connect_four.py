@@ -6,7 +6,7 @@ from marless.functions.environments.base import BoolArray, FloatArray
 
 ROWS, COLUMNS = 6, 7
 _STEPS = ((0, 1), (1, 0), (1, 1), (1, -1))
-# The 69 lines of four cells ``[69, 4]``; cells are numbered row by row from the top.
+# The 69 lines of four cells ``[69, 4]``. Cells are numbered row by row from the top.
 LINES = np.array(
     [
         [(row + i * down) * COLUMNS + column + i * right for i in range(4)]
@@ -25,7 +25,7 @@ def choose(observations: FloatArray, legal: BoolArray) -> BoolArray:
     stones = observations[:, : ROWS * COLUMNS * 2].reshape(-1, ROWS * COLUMNS, 2) > 0
     empty: BoolArray = ~(stones[:, :, 0] | stones[:, :, 1])
     choices = legal
-    # What matters most is asked last.
+    # The most important test comes last.
     for player in (1, 0):
         completing: BoolArray = _completing(stones[:, :, player], empty) & legal
         choices = np.where(completing.any(axis=1, keepdims=True), completing, choices)
@@ -33,7 +33,7 @@ def choose(observations: FloatArray, legal: BoolArray) -> BoolArray:
 
 
 def _completing(stones: BoolArray, empty: BoolArray) -> BoolArray:
-    """The columns ``[B, 7]`` in which a stone completes four in a row, from cells ``[B, 42]``."""
+    """The columns ``[B, 7]`` where a stone completes four in a row, from cells ``[B, 42]``."""
     three = stones[:, LINES].sum(axis=2) == 3
     places = three[:, :, None] & empty[:, LINES]
     cells = places.reshape(len(stones), -1).astype(np.float32) @ _PLACES > 0

@@ -1,6 +1,6 @@
-"""Leduc hold'em: raises with a king or a pair, pays little to go on with less, and folds otherwise.
+"""Leduc hold'em: raises with a king or a pair, pays little to continue with less, and folds otherwise.
 
-Before the public card a king raises, a queen calls, and a jack goes on where that costs one chip at most. After it a
+Before the public card a king raises, a queen calls, and a jack continues if that costs one chip at most. After it a
 pair raises, a king calls, and anything else checks or folds. The actions are RLCard's: call, raise, fold, check.
 """
 
@@ -12,7 +12,7 @@ CALL, RAISE, FOLD, CHECK = range(4)
 _KING, _CARDS = 2, 3
 # Where an observation counts the chips in the pot, 0 to 14, of the player and of the other.
 _OWN, _OTHER = slice(6, 21), slice(21, 36)
-# The actions in the order in which the player prefers them.
+# The actions in the player's order of preference.
 _RAISES = (RAISE, CALL, CHECK, FOLD)
 _GOES_ON = (CHECK, CALL, FOLD, RAISE)
 _GIVES_UP = (CHECK, FOLD, CALL, RAISE)

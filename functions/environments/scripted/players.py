@@ -1,8 +1,8 @@
-"""Scripted players: functions that say what agents do, see `script_names`.
+"""Scripted players: functions that choose agents' actions, see `script_names`.
 
-A scripted player says which of the legal actions it chooses among, all of them equally likely:
-``player(observations [B, F], legal [B, actions]) -> chosen [B, actions]``, the last two being booleans. Observations
-are those that policies see. A player that returns `legal` acts at random.
+A scripted player says which of the legal actions it chooses among, all of them equally likely: ``player(observations
+[B, F], legal [B, actions]) -> chosen [B, actions]``, the last two being booleans. Observations are the policies'
+observations. A player that returns `legal` acts at random.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ ScriptedPlayer = Callable[[FloatArray, BoolArray], BoolArray]
 
 @cache
 def load(reference: str) -> ScriptedPlayer:
-    """The function of a `reference`; raises `BadRequest` when there is none."""
+    """The function of a `reference`. Raises `BadRequest` if there is none."""
     module, _, name = reference.partition(":")
     try:
         refuse_standard(module)
@@ -37,12 +37,12 @@ def load(reference: str) -> ScriptedPlayer:
 
 
 def choose(reference: str, observations: FloatArray, legal: BoolArray) -> BoolArray:
-    """What the player of a `reference` chooses among ``[B, actions]``.
+    """Return the actions that the player of a `reference` chooses among ``[B, actions]``.
 
     Raises `BadRequest` for a player that fails, or answers anything but legal actions, one or more in every row.
     """
     observations, legal = observations.view(), legal.view()
-    observations.flags.writeable = legal.flags.writeable = False  # actors record what agents see
+    observations.flags.writeable = legal.flags.writeable = False  # actors record the observations
     try:
         with restore_arithmetic_after(f"{reference}, call"):
             actions = np.asarray(load(reference)(observations, legal), np.bool_)

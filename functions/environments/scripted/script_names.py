@@ -1,4 +1,4 @@
-"""The names of scripted players: by the env task that they play, and those of a user, ``package.module:function``."""
+"""The names of scripted players: by their env task, and a user's, ``package.module:function``."""
 
 import re
 
@@ -14,14 +14,14 @@ _REFERENCE = re.compile(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*")
 
 
 def is_scripted_name(text: str) -> bool:
-    """Whether `text` names a scripted player, and not a run or a file."""
+    """Return True if `text` names a scripted player, and False for a run or a file."""
     return text == SCRIPTED or _REFERENCE.fullmatch(text) is not None
 
 
 def reference(text: str, task: str) -> str:
     """The scripted player of that name for an env task, as ``package.module:function``.
 
-    Raises `ValueError` for a task that has none of its own.
+    Raises `ValueError` for a task without a scripted player.
     """
     if text != SCRIPTED:
         return text

@@ -1,8 +1,8 @@
 """Actions of one space, between the environment's own form and the numbers of networks.
 
-A network makes one choice (from `discrete`, and from the only component of the others), several choices (`branches`,
-from `multi_discrete` and `multi_binary`) or numbers within bounds (from `box`). Several choices can also be numbered as
-one, `joined`, the last choice changing fastest.
+A network makes one choice (from `discrete`, and from the only component of the others) or several (`branches`, from
+`multi_discrete` and `multi_binary`). Or it gives numbers within bounds (from `box`). Several choices can also be
+numbered as one, `joined`, the last choice changing fastest.
 """
 
 import math
@@ -23,7 +23,7 @@ class ActionCodec:
         kind = space["type"]
         self.shape: tuple[int, ...] = () if kind == "discrete" else tuple(space["shape"])
         self.dtype = np.dtype("int64" if kind == "discrete" else space.get("dtype", "int8"))
-        # Of numbers: their bounds; of choices: how many actions each has, flat.
+        # Of numbers: their bounds. Of choices: how many actions each has, flat.
         self.low: tuple[float, ...] = ()
         self.high: tuple[float, ...] = ()
         self.counts: tuple[int, ...] = ()
@@ -49,7 +49,7 @@ class ActionCodec:
 
     @property
     def continuous(self) -> bool:
-        """Whether actions are numbers."""
+        """Return True if actions are numbers."""
         return bool(self.low)
 
     def decode(self, numbers: Array) -> Array:
@@ -68,7 +68,7 @@ class ActionCodec:
         return np.clip(numbers, *self._bounds) if self.continuous else numbers
 
     def native(self, numbers: Array) -> Sequence[Any] | Array:
-        """As `decode`, but lists of Python numbers for one choice, with which environments calculate faster."""
+        """Decode, with lists of Python numbers for one choice: environments calculate faster with them."""
         if self.shape or self.continuous:
             return self.decode(numbers)
         start = int(self.start)
@@ -76,8 +76,8 @@ class ActionCodec:
         return values
 
     def encode(self, actions: Any, batch: tuple[int, ...], label: str) -> Array:
-        """A network's actions for the environment's ``[*batch, *shape]``, the other way round of `decode`; numbers may
-        be out of bounds. Raises `SpaceError`."""
+        """A network's actions for the environment's ``[*batch, *shape]``, the inverse of `decode`. Numbers may be out
+        of bounds. Raises `SpaceError`."""
         whole = (*batch, *self.shape)
         if self.continuous:
             return finite_numbers(actions, whole, label).reshape((*batch, -1))
@@ -90,8 +90,8 @@ class ActionCodec:
         return numbers.reshape(batch)
 
     def legal(self, mask: Array) -> Array | None:
-        """A network's mask ``[..., actions]`` for the environment's ``[..., mask_size]``; None if a choice has no legal
-        action."""
+        """A network's mask ``[..., actions]`` for the environment's ``[..., mask_size]``, or None if all actions of a
+        choice are illegal."""
         parts = [mask[..., columns] for columns in self.choices]
         if not all(part.any(axis=-1).all() for part in parts):
             return None

@@ -1,4 +1,4 @@
-"""One agent's spaces: its observation as a network takes it, and what a network chose as the environment takes it."""
+"""One agent's spaces: its observation for a network, and a network's choice for the environment."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -14,11 +14,11 @@ _MASK = "action_mask"
 class Seen(NamedTuple):
     """Observations of an agent for its network: one, or a batch."""
 
-    # Its name for whoever asked, which need not be a text.
+    # Its name in the call, which need not be a text.
     key: Any
     # ``[rows, size]`` float32.
     rows: Array
-    # ``[rows, actions]``; None where every action is legal.
+    # ``[rows, actions]``, or None if every action is legal.
     legal: Array | None
     # The axes of the batch, () for one observation.
     batch: tuple[int, ...]
@@ -39,9 +39,9 @@ class AgentCodec:
             self._entries = ()
 
     def encode(self, key: Any, observation: Any, mask: Any = None, waits: bool = False) -> Seen:
-        """An observation of the environment, or a batch of them with more axes in front, with or without a mask:
-        ``{"observation": ..., "action_mask": ...}``, the mask next to the space's own entries, or in `mask`; an agent
-        that `waits` has the first action only. Raises `SpaceError`."""
+        """An observation of the environment, or a batch of them with more axes in front. A mask may be in
+        ``{"observation": ..., "action_mask": ...}``, next to the space's own entries, or in `mask`. An agent that
+        `waits` has only the first action. Raises `SpaceError`."""
         if self._may_hold_mask and isinstance(observation, Mapping) and _MASK in observation:
             mask, entries = observation[_MASK], self._entries
             if "observation" in observation and not (entries and all(key in observation for key in entries)):

@@ -1,6 +1,6 @@
 """Observations of one space, between the environment's own form and the numbers of networks.
 
-A space is a dictionary, as JSON holds it; bounds, counts and starts are one for all or one for each:
+A space is a dictionary, as JSON holds it. Bounds, counts and starts are one for all or one for each:
 
     {"type": "box", "shape": [2], "dtype": "float32", "low": [-1.0], "high": [null]}
     {"type": "discrete", "n": 3, "start": 0}
@@ -11,9 +11,9 @@ A space is a dictionary, as JSON holds it; bounds, counts and starts are one for
     {"type": "vector", "shape": [6]}, so many numbers, flat or in this shape
 
 Numbers (box, multi_binary, vector) are flattened, choices (discrete, multi_discrete) become one-hots, and nested spaces
-are concatenated, all in the order of `gymnasium.spaces.utils.flatten`; but the only image or table among them comes
-first. Images, which are boxes of uint8 from 0 to 255, are scaled to 0..1. That function is not called, because it does
-not check its input: it takes a choice of -1 for the last one and accepts wrong shapes and values that are not finite.
+are concatenated. The order is `gymnasium.spaces.utils.flatten`'s, but the only image or table comes first. Images
+(boxes of uint8 from 0 to 255) are scaled to 0..1. That function is not called, because it skips checks: it takes a
+choice of -1 for the last one and accepts wrong shapes and infinite values.
 """
 
 import math
@@ -29,12 +29,12 @@ Space = Mapping[str, Any]
 
 _BRIGHTEST = np.float32(255)
 _SINGLE = np.dtype(np.float32)
-# Numbers whose squares add up to less than this do not overflow as float32.
+# Float32 numbers do not overflow if their squares add up to less than this.
 _LARGEST = 1e76
 
 
 class SpaceError(ValueError):
-    """An observation, action or mask that is not in its space; the message says which and how."""
+    """An observation, action or mask that is not in its space. The message says which and how."""
 
 
 class NoAction(SpaceError):
@@ -42,7 +42,7 @@ class NoAction(SpaceError):
 
 
 def finite_numbers(value: object, shape: tuple[int, ...], label: str, dtype: DTypeLike = np.float32) -> Array:
-    """`value` as finite numbers of `shape`; a single number may have any shape. Raises `SpaceError`."""
+    """`value` as finite numbers of `shape`. A single number may have any shape. Raises `SpaceError`."""
     try:
         array = np.asarray(value)
         # As a number, None is NaN.
@@ -64,7 +64,7 @@ def finite_numbers(value: object, shape: tuple[int, ...], label: str, dtype: DTy
 
 
 def whole_numbers(value: object, shape: tuple[int, ...], start: Any, counts: Any, label: str) -> Array:
-    """Choices of `shape`, of which each is one of `counts` from `start`, as numbers from 0. Raises `SpaceError`."""
+    """Choices of `shape`, each one of `counts` from `start`, as numbers from 0. Raises `SpaceError`."""
     numbers = finite_numbers(value, shape, label, np.float64) - start
     if ((numbers < 0) | (numbers >= counts) | (numbers != np.floor(numbers))).any():
         raise SpaceError(f"{label} is {value}, which is outside its space")
@@ -78,7 +78,7 @@ def full_array(values: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
 
 
 def bound(values: Any, none: float, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-    """A bound of a box as an array of `shape`; `none` where there is no bound."""
+    """A bound of a box as an array of `shape`, with `none` for missing bounds."""
     return full_array([none if value is None else value for value in values], shape, dtype)
 
 
@@ -90,23 +90,23 @@ class ObservationCodec(Protocol):
 
     @property
     def layout(self) -> tuple[int, ...]:
-        """The shape ``[H, W, C]`` of an image, or that of another array of two axes or more, which are the first
-        numbers of the vector; () for anything else."""
+        """The shape ``[H, W, C]`` of an image, or the shape of another array of two axes or more, when these numbers
+        come first in the vector. Otherwise ()."""
 
     @property
     def finite(self) -> bool:
-        """Whether nothing that `write_fast` writes can be other than finite."""
+        """Return True if `write_fast` can write only finite numbers."""
 
     def batch_of(self, observation: Any) -> tuple[int, ...]:
         """The axes before the axes of one observation. It is () without such axes, and for a value outside of this
         space."""
 
     def write(self, observation: Any, label: str, out: Array) -> None:
-        """Writes observations, a batch of the leading axes of `out`, into it ``[..., size]``; raises `SpaceError`."""
+        """Writes observations, a batch of the leading axes of `out`, into it ``[..., size]``. Raises `SpaceError`."""
 
     def write_fast(self, observation: Any, out: Array, at: Any) -> None:
-        """Writes one observation into ``out[at]``, zeros ``[size]``, as `write` does, but for two things: it raises any
-        error for what it does not know to be right, and does not look for numbers that are not finite."""
+        """Writes one observation into ``out[at]``, zeros ``[size]``, like `write`. It raises any error for a value that
+        it does not know to be right, and lets infinite numbers pass."""
 
     def read(self, values: Array) -> Any:
         """The observations that `write` turns into `values` ``[..., size]``."""
@@ -170,7 +170,7 @@ class _Numbers:
 
 
 def shape_of(observation: Any) -> tuple[int, ...]:
-    """The shape of an array or of nested lists; () for what is neither."""
+    """The shape of an array or of nested lists, or () for other values."""
     try:
         return np.shape(observation)
     except ValueError:  # of lists of different lengths
@@ -178,7 +178,7 @@ def shape_of(observation: Any) -> tuple[int, ...]:
 
 
 def is_finite(numbers: Array) -> bool:
-    """False if one is not finite, or their squares add up to infinity; a fifth of the time of `numpy.isfinite`."""
+    """Return False if a number or the sum of squares is infinite or NaN, in a fifth of the time of `numpy.isfinite`."""
     return math.isfinite(np.vdot(numbers, numbers))
 
 
@@ -214,7 +214,7 @@ class _Choice:
 
 
 class _Choices:
-    """An array of choices, each a one-hot of length `counts[i]`; choice i counts from `first[i]`."""
+    """An array of choices, each a one-hot of length `counts[i]`. Choice i counts from `first[i]`."""
 
     layout: tuple[int, ...] = ()
     finite = True
@@ -303,7 +303,7 @@ class _Nested:
             return dict(enumerate(observation)) if whole else None
         if not isinstance(observation, Mapping):
             return None
-        # Keys that are neither text nor whole numbers are known by their text.
+        # Keys of other types than text and whole numbers are known by their text.
         entries = (
             observation
             if all(key in observation for key in self._keys)
@@ -324,6 +324,6 @@ _CODECS: dict[str, Any] = {
 
 
 def observation_codec(space: Space) -> ObservationCodec:
-    """The codec of a space; raises `KeyError` for one of an unknown type."""
+    """The codec of a space. Raises `KeyError` for one of an unknown type."""
     codec: ObservationCodec = _CODECS[space["type"]](space)
     return codec

@@ -43,7 +43,7 @@ class SortedBlock(NamedTuple):
 
 class EntityOrder:
     """Sorts the entities that `entities` describes, a `marless.functions.environments.entities.description.Entities` as
-    JSON holds it. Blocks of one entity, without positions, or whose entities actions name stay as they are.
+    JSON holds it. Blocks of one entity, without positions, or with entities that actions name stay unchanged.
     """
 
     def __init__(self, rule: str, entities: Mapping[str, Any]) -> None:

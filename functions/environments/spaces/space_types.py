@@ -1,4 +1,4 @@
-"""Spaces of agents as messages and policy files hold them; `observations` and `actions` read them as dictionaries.
+"""Spaces of agents in messages and policy files. `observations` and `actions` read them as dictionaries.
 
 Bounds, counts and starts are one for all or one for each.
 """
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-# Of the space of one agent: more would be no description of a network's input but a program of its own.
+# Limits of the space of one agent: anything larger would be a program instead of a description.
 DEEPEST, MOST_PARTS, MOST_AXES = 32, 10_000, 32
 
 NumberType = Literal[
@@ -17,11 +17,11 @@ NumberType = Literal[
 
 
 class _Space(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
-    """What all have in common."""
+    """The base of all spaces."""
 
 
 class BoxSpace(_Space, frozen=True, tag="box"):
-    """Numbers; None is no bound."""
+    """Numbers. A bound of None is infinite."""
 
     shape: tuple[int, ...]
     dtype: NumberType
@@ -52,7 +52,7 @@ class MultiBinarySpace(_Space, frozen=True, tag="multi_binary"):
 
 
 class DictSpace(_Space, frozen=True, tag="dict"):
-    """Parts by key; keys that are neither texts nor whole numbers are their texts here."""
+    """Parts by key. Keys of other types than texts and whole numbers are their texts here."""
 
     keys: tuple[str | int, ...]
     spaces: tuple["Space", ...]
@@ -65,7 +65,7 @@ class TupleSpace(_Space, frozen=True, tag="tuple"):
 
 
 class VectorSpace(_Space, frozen=True, tag="vector"):
-    """So many numbers, flat or in this shape: of tasks whose observations are what networks take."""
+    """So many numbers, flat or in this shape, for tasks with observations that are network inputs."""
 
     shape: tuple[int, ...]
 
@@ -74,8 +74,8 @@ Space = BoxSpace | DiscreteSpace | MultiDiscreteSpace | MultiBinarySpace | DictS
 
 
 class AgentSpaces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The environment's own spaces of a class of agents. `masked`: observations are
-    ``{"observation": ..., "action_mask": ...}``; `joint`: several choices are numbered as one."""
+    """The environment's own spaces of a class of agents. `masked`: observations are ``{"observation": ...,
+    "action_mask": ...}``. `joint`: several choices are numbered as one."""
 
     observation: Space
     action: Space
@@ -103,7 +103,7 @@ def observed_size(space: Space) -> int:
 
 
 def _parts(space: Space) -> list[Space]:
-    """The space, or all spaces in it; raises `ValueError` for more or deeper ones than there may be."""
+    """The space, or all spaces in it. Raises `ValueError` for more or deeper ones than allowed."""
     level, parts = [space], list[Space]()
     for _ in range(DEEPEST):
         parts += level
@@ -118,7 +118,7 @@ def _parts(space: Space) -> list[Space]:
 
 
 def _size(space: Space) -> int:
-    """The numbers of a space beside those of the spaces in it."""
+    """The numbers of a space, without the spaces in it."""
     if isinstance(space, DiscreteSpace):
         return space.n
     if isinstance(space, DictSpace | TupleSpace):

@@ -1,4 +1,4 @@
-"""What a team's policies are given, call after call: observations of some agents, or of all in a game of turns."""
+"""Check the inputs of a team's policies, call after call: observations of some agents, or of all in a game of turns."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -12,11 +12,11 @@ _SAY_TURN = "say whose turn it is, as in act(observations, turn=agent)"
 
 
 class TeamCodec:
-    """The spaces of the agents that have a policy; `others` have none.
+    """The spaces of the agents that have a policy. `others` have none.
 
-    `carrying` are those whose policies carry something from step to step, a hidden state or the last action, as they do
-    in training only if they are given what they see in training. That is one environment, or a batch of as many, in
-    every call; and in a game of turns (`turns`) every turn, also those in which agents wait and "do" the first action.
+    `carrying` are agents with policies that carry a hidden state or the last action from step to step. They act like in
+    training only with the same inputs. So every call must be one environment, or a batch of as many. In a game of turns
+    (`turns`) it must be every turn, also turns of waiting agents, which "do" the first action.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class TeamCodec:
         self._choosing: dict[str, Array] = {}
 
     def examples(self) -> dict[str, Any]:
-        """Observations of all agents for a trial; in a game of turns it is the first one's."""
+        """Observations of all agents for a trial. In a game of turns it is the first one's."""
         observations = {name: codec.example() for name, codec in self.codecs.items()}
         if not self._turns:
             return observations
@@ -55,11 +55,11 @@ class TeamCodec:
         return {name: {"observation": row, "action_mask": masks[name]} for name, row in observations.items()}
 
     def encode(self, observations: Any, masks: Any = None, turn: Any = None) -> dict[str, Seen]:
-        """The observations of some agents by name; agents are known by the text of their keys.
+        """The observations of some agents by name. Agents are known by the text of their keys.
 
-        In a game of turns `turn` is the agent that acts: whatever their masks say, the others wait. Raises `SpaceError`
-        for what is no dictionary, for agents that there are not, for two keys with equal texts, and where what policies
-        carry would not be what it is in training.
+        In a game of turns `turn` is the agent that acts. The others wait, for all masks. Raises `SpaceError` for other
+        types than a dictionary, unknown agents, and two keys with equal texts. Raises it too if the policies' carried
+        state would differ from training.
         """
         acting = None if turn is None else self._acting(turn)
         try:
@@ -107,7 +107,8 @@ class TeamCodec:
                 raise SpaceError(f"{name} began with {before} environments and got {count}; call start()")
 
     def _require_every_turn(self, encodings: Mapping[str, Seen], acting: str | None) -> None:
-        """Takes note of who is in play and who acts; raises `SpaceError` unless policies were given every turn."""
+        """Takes note of the agents in play and of the actor. Raises `SpaceError` unless policies were given every
+        turn."""
         missing = [name for name in self.codecs if name not in encodings]
         if missing and self._present is None:
             raise SpaceError(
@@ -125,12 +126,12 @@ class TeamCodec:
         self._present, self._choosing = set(encodings), choosing
 
     def _require_one_choice(self, choosing: Mapping[str, Array]) -> None:
-        """Raises `SpaceError` where masks leave open whose turn it is, or a turn is missing."""
+        """Raises `SpaceError` if masks leave open which agent is in turn, or a turn is missing."""
         if len({len(rows) for rows in choosing.values()}) > 1:
             raise SpaceError("agents have different numbers of observations; in a game of turns all see every turn")
         if (np.sum([*choosing.values()], axis=0) > 1).any():
             raise SpaceError(f"more than one agent has a choice in a game of turns: {_SAY_TURN}")
-        # The turns of agents without a policy are seen by nobody if they are left out.
+        # If they are left out, the turns of agents without a policy stay unseen.
         for name in self._carrying if len(self.codecs) < len(self._known) else ():
             if name in choosing and name in self._choosing and (choosing[name] & self._choosing[name]).any():
                 raise SpaceError(
@@ -138,7 +139,7 @@ class TeamCodec:
                 )
 
     def _has_choice(self, name: str, encoding: Seen) -> Array:
-        """Whether more than the first action is legal, in each row."""
+        """Return True in each row where more than the first action is legal."""
         action = self.codecs[name].action
         legal = np.ones((len(encoding.rows), action.actions), np.bool_) if encoding.legal is None else encoding.legal
         return np.asarray((legal != action.legal(action.first)).any(axis=-1))

@@ -1,16 +1,16 @@
-"""The env tasks ``smac/<map>`` and ``smacv2/<race>_<n>_vs_<m>``: battles of StarCraft II (Samvelyan et al., 2019; Ellis
-et al., 2023), E games stepped in a loop, each a separate StarCraft process.
+"""The env tasks ``smac/<map>`` and ``smacv2/<race>_<n>_vs_<m>``: battles of StarCraft II (Samvelyan et al., 2019, and
+Ellis et al., 2023). E games are stepped in a loop, each a separate StarCraft process.
 
-Nothing is downloaded: the packages, StarCraft II and the maps must be installed; error messages say how.
-StarCraft starts at the first `reset` and ends with `close`. Options are the keyword arguments of the packages'
-`StarCraft2Env`, and `repeatable`. A game's random numbers depend on its seed and the actions since it was started, so
-`reset` restarts every game with a seed from its generator, which takes seconds for each. With ``repeatable = false``
-games continue through resets, and equal generators do not give equal battles.
+Nothing is downloaded. The packages, StarCraft II and the maps must be installed, and error messages say how. StarCraft
+starts at the first `reset` and ends with `close`. Options are the keyword arguments of the packages' `StarCraft2Env`,
+and `repeatable`. A game's random numbers depend on its seed and all its actions since its start. So `reset` restarts
+every game with a seed from its generator, which takes seconds for each. With ``repeatable = false`` games continue
+through resets, and equal generators do not give equal battles.
 
 Rewards: both packages give one reward for the team, scaled so that a battle won is worth about 20. It is divided
-equally among the agents that were alive before the step, so that the sum over agents, and so the return we report, is
-the packages' own. A unit that dies terminates; from then on it sees zeros and has only the no-op, like all units after
-the end of the battle. The time limit truncates an episode; published results count this as a termination. The env
+equally among the agents that were alive before the step. So the sum over agents, and so the return we report, is the
+packages' own. A unit that dies terminates. From then on it sees zeros and has only the no-op, like all units after the
+end of the battle. The time limit truncates an episode, while published results count this as a termination. The env
 metric `win` is 1 for a battle that was won.
 """
 
@@ -31,14 +31,14 @@ from marless.functions.environments.base import (
 from marless.functions.environments.starcraft.smac_game import Frame, Game, Sizes, sizes_of
 from marless.functions.environments.starcraft.smac_scenarios import Scenario, scenario_of
 
-_SEEDS = 2**31  # StarCraft takes a 32-bit number; a non-negative int32 suits every seeding routine
+_SEEDS = 2**31  # StarCraft takes a 32-bit number. A non-negative int32 suits every seeding routine
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` games of the scenario in `task.name`, which are not started yet.
 
-    Raises `ValueError` for an unknown map or option, or another number of agents than `task.agents`; `MissingExtra`
-    where the package is not installed; `EnvironmentFault` where it does not load.
+    Raises `ValueError` for an unknown map or option, or another number of agents than `task.agents`. Raises
+    `MissingExtra` if the package is missing, and `EnvironmentFault` if it does not load.
     """
     options = dict(task.options)
     repeatable = options.pop("repeatable", True)
@@ -68,7 +68,7 @@ class SmacEnvironment:
         self._games = [Game(f"{scenario.name}, copy {number}", scenario, sizes) for number in range(num_envs)]
 
     def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every game; `rng` draws a seed for each game.
+        """The first observation of every game. `rng` draws a seed for each game.
 
         Raises `MissingExtra` where StarCraft or the map is missing, `EnvironmentFault` where the game fails.
         """
@@ -79,7 +79,7 @@ class SmacEnvironment:
         return _observation(frames, self._alive)
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Steps the games one after another; raises `EnvironmentFault`."""
+        """Steps the games one after another. Raises `EnvironmentFault`."""
         moves = [
             game.step(actions_of_units.tolist()) for game, actions_of_units in zip(self._games, actions[0], strict=True)
         ]
@@ -108,7 +108,7 @@ class SmacEnvironment:
 
 
 def _observation(frames: list[Frame], alive: BoolArray) -> Observation:
-    """The observation of `frames`; dead agents see zeros and have the no-op only."""
+    """The observation of `frames`. Dead agents see zeros and have only the no-op."""
     values = np.stack([frame.values for frame in frames]) * alive[:, :, None]
     masks = np.stack([frame.masks for frame in frames])
     masks[~alive] = False

@@ -15,7 +15,7 @@ from marless.functions.environments.starcraft.smac_scenarios import Scenario
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes that a game reports before it is started; `horizon` in steps."""
+    """The sizes that a game reports before it is started. `horizon` is in steps."""
 
     agents: int
     observation: int
@@ -34,7 +34,7 @@ class Frame:
 
     @property
     def alive(self) -> BoolArray:
-        """The living agents ``[n]``: those with a legal action other than action 0, the no-op."""
+        """The living agents ``[n]``: they have a legal action other than action 0, the no-op."""
         return np.asarray(self.masks[:, 1:].any(axis=1))
 
 
@@ -49,14 +49,14 @@ class Outcome:
 
 
 class Game:
-    """A game that can be started again; StarCraft runs from the first `start` to `close`.
+    """A game that can be started again. StarCraft runs from the first `start` to `close`.
 
     `goes_on`: whether `again` may be called. Before an episode has ended, both packages would start a second StarCraft
     process and lose the first.
 
     Both packages draw from the process's generators, and SMACv2 also from its own unseeded generators. Here each game
-    has a separate state of the process's generators, and SMACv2's are replaced, so that a game's random numbers depend
-    on its seed and not on other games.
+    has a separate state of the process's generators, and SMACv2's are replaced. So a game's random numbers depend on
+    its seed and not on other games.
     """
 
     def __init__(self, label: str, scenario: Scenario, sizes: Sizes) -> None:
@@ -67,7 +67,7 @@ class Game:
         self.goes_on = False
 
     def start(self, seed: int) -> Frame:
-        """Closes the old game and starts one with `seed`; raises `MissingExtra` and `EnvironmentFault`."""
+        """Closes the old game and starts one with `seed`. Raises `MissingExtra` and `EnvironmentFault`."""
         self.close()
         self._python, self._numpy = random.Random(seed).getstate(), np.random.RandomState(seed).get_state()
         with self._own_numbers():
@@ -77,7 +77,7 @@ class Game:
         return self._frame(self._guard, "reset")
 
     def again(self) -> Frame:
-        """The next episode of the running game; raises `EnvironmentFault`."""
+        """The next episode of the running game. Raises `EnvironmentFault`."""
         guard = self._running_guard()
         guard.steps = 0
         with self._own_numbers():
@@ -85,7 +85,7 @@ class Game:
         return self._frame(guard, "reset")
 
     def step(self, actions: list[int]) -> tuple[Frame, Outcome]:
-        """Steps the game; raises `EnvironmentFault`."""
+        """Steps the game. Raises `EnvironmentFault`."""
         guard = self._running_guard()
         guard.steps += 1
         with self._own_numbers():
@@ -115,7 +115,7 @@ class Game:
         return self._guard
 
     def _launch(self, guard: Guard) -> None:
-        """The first reset, which starts StarCraft; PySC2's exceptions become errors with a cause."""
+        """The first reset, which starts StarCraft. PySC2's exceptions become errors with a cause."""
         try:
             guard.environment.reset()
         except Exception as error:
@@ -127,9 +127,9 @@ class Game:
             raise guard.fault("reset", describe_error_with_location(error)) from error
 
     def _frame(self, guard: Guard, method: str) -> Frame:
-        """The current frame; read once a step, because SMACv2 draws observations at random."""
+        """The current frame, read once a step, because SMACv2 draws observations at random."""
         sizes = self._sizes
-        # Counts the restarts of StarCraft by the package itself, after which the output is of the old battle.
+        # The package counts its own restarts of StarCraft. After a restart the output is of the old battle.
         if getattr(guard.environment, "force_restarts", 0):
             raise self._crash_error(guard, method)
         with self._own_numbers():
@@ -164,7 +164,7 @@ class Game:
 
 
 def sizes_of(label: str, game: Any) -> Sizes:
-    """The sizes of a game that is not started; raises `EnvironmentFault`."""
+    """The sizes of a game that is not started. Raises `EnvironmentFault`."""
     guard = Guard(label, game)
     info = guard.call("get_env_info")
     try:

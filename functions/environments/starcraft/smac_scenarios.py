@@ -1,8 +1,8 @@
 """Maps ``smac/<map>`` and ``smacv2/<race>_<n>_vs_<m>`` to the packages that implement them.
 
-Each family has its own package: SMACv2 lists the maps of SMAC, but cannot play them (github.com/oxwhirl/smacv2, issue
-30), and one process that imports both can play neither (issue 46). SMACv2 takes any team sizes; published ones are 5,
-10 and 20 of every race against as many, 10 against 11, and 20 against 23.
+Each family has its own package. SMACv2 lists the maps of SMAC, but cannot play them (github.com/oxwhirl/smacv2, issue
+30). A process that imports both can play neither (issue 46). SMACv2 takes any team sizes. Published ones are 5, 10 and
+20 of every race against as many, 10 against 11, and 20 against 23.
 """
 
 import difflib
@@ -30,7 +30,7 @@ _GAME = (
     "(for Linux: https://github.com/Blizzard/s2client-proto#downloads)"
 )
 
-# Per race the units, their probabilities, and those that cannot form a whole team: `smacv2/examples/configs`.
+# Per race the units, their probabilities, and the units that cannot form a whole team: `smacv2/examples/configs`.
 _RACES: dict[str, tuple[list[str], list[float], list[str]]] = {
     "protoss": (["stalker", "zealot", "colossus"], [0.45, 0.45, 0.1], []),
     "terran": (["marine", "marauder", "medivac"], [0.45, 0.45, 0.1], ["medivac"]),
@@ -40,7 +40,7 @@ _MATCH = re.compile(r"([a-z]+)_([1-9]\d*)_vs_([1-9]\d*)")
 # Also from those configurations, where they differ from the package's defaults.
 _V2_SETTINGS: dict[str, Any] = {"obs_own_pos": True, "use_unit_ranges": True, "min_attack_range": 2}
 
-# Options that are set here, or without use: replays are not returned.
+# Options that are set here, or useless because replays are not returned.
 _OURS = ("map_name", "seed", "capability_config", "continuing_episode", "replay_dir", "replay_prefix")
 
 
@@ -64,8 +64,8 @@ class Scenario:
 def scenario_of(task: EnvTask, options: dict[str, Any]) -> Scenario:
     """The scenario that `task` names, with `options` for the package's `StarCraft2Env`.
 
-    Raises `ValueError` for a name or an option that the package does not know, `MissingExtra` where it is not
-    installed, `EnvironmentFault` where it does not load.
+    Raises `ValueError` for an unknown name or option, `MissingExtra` if the package is missing, and `EnvironmentFault`
+    if it does not load.
     """
     if fixed_options := [key for key in _OURS if key in options]:
         raise ValueError(f"{task.name}: task.options.{fixed_options[0]} cannot be chosen")

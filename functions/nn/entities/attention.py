@@ -1,6 +1,6 @@
 """The layer of `algorithm.network=attention`: self-attention over the entities that an observation describes.
 
-After Vaswani et al., "Attention Is All You Need", 2017, without positions and with the norm first (Xiong et al., "On
+It follows Vaswani et al., "Attention Is All You Need", 2017. It has no positions, and the norm first (Xiong et al., "On
 Layer Normalization in the Transformer Architecture", 2020). It is in numpy here, in torch in
 `marless.functions.nn.torch_layers`, in C in functions/native/entities.h, and in ONNX in the exports.
 """

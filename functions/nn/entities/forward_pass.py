@@ -32,9 +32,9 @@ class Attention(NamedTuple):
     def with_scores(self, outputs: Array) -> Array:
         """Return the outputs of moves ``[..., moves]``, and the scores of named entities ``[..., n]`` behind them.
 
-        A score is query · token / √w + bias, as in "Action Semantics Network" (Wang et al., 2020, arXiv 1907.09827)
-        and UPDeT (Hu et al., 2021, arXiv 2101.08001). `outputs` are the last layer's, of moves, the bias, and the
-        query ``[w]``. If no entity is named, they stay as they are.
+        A score is query · token / √w + bias. Sources: "Action Semantics Network" (Wang et al., 2020, arXiv 1907.09827)
+        and UPDeT (Hu et al., 2021, arXiv 2101.08001). `outputs` are the last layer's, of moves, the bias, and the query
+        ``[w]``. If no entity is named, they stay as they are.
         """
         count, width = self.named_tokens.shape[-2:]
         if not count:

@@ -1,6 +1,6 @@
 """Acting by the kernels: the networks of a class's agents, and draws of one choice among actions.
 
-Rows are independent of each other, so an agent's actions do not depend on other agents, nor on blocks of environments.
+Rows are independent, so an agent's actions depend only on the agent, and blocks of environments have no effect.
 """
 
 import ctypes
@@ -26,14 +26,14 @@ class NativeNetworks:
 
     @property
     def clips_actions(self) -> bool:
-        """Whether sampled continuous actions are clipped."""
+        """Return True if sampled continuous actions are clipped."""
         return self._network.clipped
 
     def __init__(
         self, network: Network, stacks: Sequence[Array], normalisers: Sequence[Layer], log_std: FloatArray | None
     ) -> None:
         """`stacks` ``[n, ...]`` are the parameters of n networks that the kernels cover, in the order of the flat
-        vector; they act after `normalisers` of observations."""
+        vector. They act after `normalisers` of observations."""
         self.log_std = log_std
         self._network, self._agents, self._normalisers = network, len(stacks[0]), normalisers
         self._room = room_for(network, ROWS_AT_ONCE, self._agents, trains=False)
@@ -65,8 +65,8 @@ class NativeNetworks:
 def native_networks(
     network: Network, layers: Sequence[Layer], normalisers: Sequence[Layer], log_std: FloatArray | None
 ) -> NativeNetworks | None:
-    """The networks of n agents, whose stacked `layers` have a `network`'s shape but for the width of their inputs; None
-    if the kernels do not cover them."""
+    """The networks of n agents. Their stacked `layers` have a `network`'s shape, except for the width of their inputs.
+    None if the kernels lack them."""
     order = stored_order([type(layer) for layer in layers])
     stacks = [array for index in order for array in layers[index].arrays]
     front = type(layers[0]) if network.front is not None else None
@@ -76,7 +76,7 @@ def native_networks(
 
 @dataclass(frozen=True)
 class NativeChoice(OneChoice):
-    """One choice that the kernels draw; its log-probabilities are those of the learners' loss, bit for bit."""
+    """One choice that the kernels draw. Its log-probabilities equal the learners' loss bit for bit."""
 
     def draw(self, outputs: Array, log_std: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
         """See `marless.functions.nn.discrete.draw`."""

@@ -21,7 +21,7 @@ from marless.functions.setting_limits import MOST_KERNEL_LAYERS
 _ACTIVATIONS = {Tanh: 0, Relu: 1}
 # Rows that pass through all layers together: as many as stay in the nearest cache with a layer's weights.
 ROWS_AT_ONCE = 96
-# The bytes of a cache line, at which the arrays of a network begin.
+# The bytes of a cache line. The arrays of a network begin at one.
 _ALIGNMENT = 64
 # Of rows, and of a layer's units: sums of products of two of them stay far below 2^63.
 _MOST_NUMBERS = 2**27
@@ -68,8 +68,7 @@ class Description(NamedTuple):
 
 
 class NativeOptimiser:
-    """Adam on the flat vector `parameters`, see `marless.functions.nn.adam.Adam`; `gradient` is what `step` steps
-    along."""
+    """Adam on the flat vector `parameters`, see `marless.functions.nn.adam.Adam`. `step` steps along `gradient`."""
 
     def __init__(self, parameters: Array, first: Array, second: Array, steps: int, *settings: float) -> None:
         """`settings` are the step size, epsilon and the cap on the gradient's norm."""
@@ -96,8 +95,8 @@ class NativeOptimiser:
 
 
 class Training(NamedTuple):
-    """What passes over n rows of several minibatches return: the `metrics` ``[metrics, n]`` of the rows, in their
-    order, and of each minibatch the mean loss and the gradient's norm before clipping, `losses` and `norms`."""
+    """The results of passes over n rows of several minibatches: the `metrics` ``[metrics, n]`` of the rows, in their
+    order. For each minibatch, `losses` has the mean loss and `norms` the gradient's norm before clipping."""
 
     metrics: Array
     losses: NDArray[np.float64]
@@ -107,8 +106,8 @@ class Training(NamedTuple):
 class NativePerceptron:
     """The passes of a feed-forward network, one that the kernels cover, see `covers`.
 
-    One that `trains` passes all rows forward together and keeps what `backward` needs; another one computes outputs
-    alone, of ROWS_AT_ONCE rows at a time, and raises `ValueError` where it is asked for more.
+    If it `trains`, it passes all rows forward together and keeps the caches for `backward`. Otherwise it computes only
+    outputs, of ROWS_AT_ONCE rows at a time, and raises `ValueError` for other calls.
     """
 
     def __init__(self, network: Network, trains: bool = True) -> None:
@@ -170,7 +169,7 @@ class NativePerceptron:
         return training
 
     def _make_room(self, rows: int) -> None:
-        """Makes room for passes over so many rows; what the smaller room held is lost."""
+        """Makes room for passes over so many rows. The content of the smaller room is lost."""
         if rows > self._most_rows:
             self._room, self._most_rows = room_for(self._network, rows, 1, self._trains), rows
 
@@ -178,7 +177,7 @@ class NativePerceptron:
 def room_for(network: Network, most_rows: int, count: int, trains: bool) -> Room:
     """So many networks of one shape, for passes over `most_rows` rows, forward ones alone unless `trains`.
 
-    Raises `ValueError` for networks that the kernels do not cover, and for rows that no memory holds.
+    Raises `ValueError` for networks that the kernels do not cover, and for rows beyond any memory.
     """
     if not _covers(network) or max(*network.sizes, most_rows) > _MOST_NUMBERS:
         raise ValueError(f"{most_rows} rows of {network}: the kernels do not compute that")
@@ -199,12 +198,12 @@ def room_for(network: Network, most_rows: int, count: int, trains: bool) -> Room
 
 
 def perceptron_parameters(network: Network) -> int:
-    """How many of the network's parameters are its layers', which come first; a `log_std` is none of them."""
+    """Return how many of the network's parameters are its layers'. They come first, and a `log_std` does not count."""
     return network.parameters - network.gaussian * network.sizes[-1]
 
 
 def covers(network: Network, parameters: Array) -> bool:
-    """Whether the kernels compute the passes of the network with these parameters."""
+    """Return True if the kernels compute the passes of the network with these parameters."""
     return parameters.dtype == np.float32 and _covers(network)
 
 

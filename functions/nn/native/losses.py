@@ -13,8 +13,7 @@ from marless.functions.nn.losses import ROW_METRICS, ClippedPolicyLoss, ClippedV
 
 
 class PolicyStep(NamedTuple):
-    """What is reported of a policy's minibatch, see `marless.functions.nn.losses.PolicyLoss`; the gradient stays in
-    C."""
+    """The report of a policy's minibatch, see `marless.functions.nn.losses.PolicyLoss`. The gradient stays in C."""
 
     surrogate: float
     metrics: Array
@@ -26,7 +25,7 @@ class PolicyStep(NamedTuple):
 
 
 class ValueStep(NamedTuple):
-    """What is reported of a critic's minibatch, see `marless.functions.nn.losses.ValueLoss`."""
+    """The report of a critic's minibatch, see `marless.functions.nn.losses.ValueLoss`."""
 
     loss: float
 
@@ -88,7 +87,7 @@ NativeLoss = NativePolicyLoss | NativeValueLoss
 
 
 def native_loss(loss: Any) -> NativeLoss | None:
-    """The loss in C; None if there is none."""
+    """The loss in C, or None if C lacks it."""
     if isinstance(loss, ClippedPolicyLoss) and isinstance(loss.head, OneChoice):
         return NativePolicyLoss(loss)
     return NativeValueLoss(loss) if isinstance(loss, ClippedValueLoss) else None

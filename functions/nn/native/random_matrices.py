@@ -1,7 +1,7 @@
 """Random numbers and matrices with the same bytes on every machine.
 
-numpy's `standard_normal` and LAPACK's decompositions call libraries whose last bits depend on the processor. Here all
-are additions, multiplications, divisions and square roots in numpy, in the order of its source, and the kernels'
+numpy's `standard_normal` and LAPACK's decompositions call libraries with last bits that depend on the processor. Here
+all are additions, multiplications, divisions and square roots in numpy, in the order of its source, and the kernels'
 logarithm.
 """
 
@@ -15,9 +15,9 @@ from marless.functions.nn.layers import Array
 def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> Array:
     """See `marless.functions.nn.layers.orthogonal`.
 
-    The columns of a Gaussian matrix, each made orthogonal to those before it, are distributed uniformly (Haar), as the
-    triangular factor has a positive diagonal. The modified Gram-Schmidt process goes twice over them, which makes them
-    orthogonal to working precision (Giraud et al., 2005).
+    The columns of a Gaussian matrix are made orthogonal to the columns before. They are distributed uniformly (Haar),
+    as the triangular factor has a positive diagonal. The modified Gram-Schmidt process goes twice over them, which
+    makes them orthogonal to working precision (Giraud et al., 2005).
     """
     matrix = standard_normal(rng, rows * columns).reshape(max(rows, columns), min(rows, columns))
     for _ in range(2):

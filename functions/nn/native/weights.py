@@ -1,4 +1,4 @@
-"""The weights of a perceptron whose passes the kernels compute."""
+"""The weights of a perceptron. The kernels compute its passes."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -33,8 +33,8 @@ class PerceptronTrace(NamedTuple):
 
 
 class PerceptronWeights(Weights):
-    """See `marless.functions.nn.networks.Weights`; a network that the kernels cover, as its flat `parameters`, which
-    may change. One that does not train has no backward passes."""
+    """See `marless.functions.nn.networks.Weights`. A network that the kernels cover, as its flat `parameters`, which
+    may change. Only one that trains has backward passes."""
 
     hidden_size = 0
 
@@ -66,7 +66,7 @@ class PerceptronWeights(Weights):
     def forward(
         self, inputs: Array, starts: Flags | None = None, first: Array | None = None, burn_in: int = 0
     ) -> PerceptronTrace:
-        """See `Weights.forward`; the other arguments are for networks with a hidden state."""
+        """See `Weights.forward`. The other arguments are for networks with a hidden state."""
         rows = np.ascontiguousarray(inputs, np.float32).reshape(-1, inputs.shape[-1])
         outputs = self._perceptron.forward(self._parameters[: self._size], rows)
         self._latest = PerceptronTrace(rows, outputs.reshape(*inputs.shape[:-1], outputs.shape[-1]))
@@ -86,6 +86,6 @@ class PerceptronWeights(Weights):
     def train(
         self, optimiser: NativeOptimiser, inputs: Array, order: RowIndices, bounds: Sequence[int], loss: NativeLoss
     ) -> Training:
-        """See `NativePerceptron.train`; the parameters are the optimiser's."""
+        """See `NativePerceptron.train`. The parameters are the optimiser's."""
         self._latest = None
         return self._perceptron.train(optimiser, inputs, order, bounds, loss)

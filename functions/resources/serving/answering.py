@@ -1,7 +1,7 @@
 """Serves a resource's calls in a process of the resource, one after the other.
 
-With a key the answer is stored before it is given, and the question is claimed meanwhile: whoever asks it too waits for
-that answer. So each question is asked once, also when whoever asked it is gone by then.
+With a key the answer is stored before it is given, and the question is claimed meanwhile. Other processes that ask it
+wait for that answer. So each question is asked once, also if the process that asked it has ended.
 """
 
 import time
@@ -22,15 +22,15 @@ from marless.functions.text.tracebacks import show_traceback
 _DECODER = MessagePackDecoder[CallAttempt](CallAttempt)
 # Of a message about an error.
 _LONGEST = 400
-# Errors whose text says what they are.
+# Errors with a text that says enough.
 _OURS = (CorruptObject, NoAnswer, NoSuchObject, StorageFault)
 
 KINDS = Kinds()
-"""What this process has begun: programs that wait for the next question, connections that are open."""
+"""The running programs and open connections of this process."""
 
 
 def handle(body: bytes, blobs: ClaimedBlobs) -> bytes:
-    """Answer an encoded `CallAttempt` with an encoded `CallOutcome`: how it ended, and what the resource took."""
+    """Answer an encoded `CallAttempt` with an encoded `CallOutcome`: its end and its cost."""
     attempt = _DECODER.decode(body)
     with RESOURCES.bind_thread(Refusing()):
         return to_message_pack(_outcome(attempt, blobs))
@@ -45,7 +45,7 @@ def _outcome(attempt: CallAttempt, blobs: ClaimedBlobs) -> CallOutcome:
     except AskLater as error:
         pause_s = error.pause_s
         return CallOutcome(error=_one_line(error), run_ms=_ms_since(began), attempts=0, pause_s=pause_s, is_down=True)
-    except (Exception, SystemExit) as error:  # whatever code of others raises is an answer that failed
+    except (Exception, SystemExit) as error:  # any error of foreign code is a failed answer
         show_traceback(error)
         return CallOutcome(error=_one_line(error), run_ms=_ms_since(began), is_down=isinstance(error, NotServing))
 
@@ -55,7 +55,7 @@ def _once(attempt: CallAttempt, blobs: ClaimedBlobs) -> CallOutcome:
     with blobs.claim(answer_key(call.key), attempt.resource.timeout_s):
         if (earlier := kept_answer(blobs, call.key)) is not None:
             return earlier.outcome(call.asked_by)
-        RESOURCES.restart_clock()  # whoever had the claim has not answered
+        RESOURCES.restart_clock()  # the holder of the claim has not answered
         began = time.perf_counter()
         answer, ms = _answer(attempt), _ms_since(began)
         code = FOREIGN_FILES.values()
@@ -63,7 +63,7 @@ def _once(attempt: CallAttempt, blobs: ClaimedBlobs) -> CallOutcome:
             keep_answer(
                 blobs, call.key, KeptAnswer(answer, call.asked_by, attempt.failed_ms + ms, attempt.failed, code)
             )
-        except KeyTaken:  # a claim ended before its holder did; both have asked, and the first answer counts
+        except KeyTaken:  # a claim ended before its holder did. Both have asked, and the first answer counts
             if (earlier := kept_answer(blobs, call.key)) is not None:
                 return CallOutcome(earlier.answer, run_ms=ms)
         return CallOutcome(answer, run_ms=ms, puts=PUTS, gets=GETS)

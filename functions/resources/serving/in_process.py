@@ -1,6 +1,6 @@
 """A host that serves calls in this process, one after the other: for debuggers, which stop in functions that answer.
 
-Functions have no time-out here; programs and services have theirs.
+Functions have no time-out here. Programs and services have theirs.
 """
 
 import time
@@ -20,7 +20,7 @@ _DECODER = MessagePackDecoder[CallOutcome](CallOutcome)
 
 
 class InProcess:
-    """Serves `resources`; answers that are kept are objects of `blobs`."""
+    """Serves `resources`. Kept answers are objects of `blobs`."""
 
     def __init__(self, resources: Mapping[str, Resource], blobs: ClaimedBlobs) -> None:
         self._resources, self._blobs = resources, blobs

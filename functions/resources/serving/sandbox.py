@@ -1,8 +1,8 @@
-"""Runs what nobody trusts: a program in Python, or a command, in bubblewrap (a program of Linux, `bwrap`).
+"""Runs untrusted code: a program in Python, or a command, in bubblewrap (a program of Linux, `bwrap`).
 
-Inside there are no network, no files of the user but those that a setting names, no environment variables and no other
-processes; all files are read-only but those of an own /tmp, which is gone afterwards. It has one process, and a filter
-of system calls. Time of the processor, memory and the size of a file are bounded by setrlimit(2).
+Inside there are no network, environment variables or other processes. The user's files are hidden, except files that a
+setting names. All files are read-only except in a private /tmp, which is deleted afterwards. It has one process, and a
+filter of system calls. Time of the processor, memory and the size of a file are bounded by setrlimit(2).
 """
 
 import os
@@ -26,9 +26,9 @@ from marless.functions.system_errors import signal_name
 
 Kind = Literal["none", "bubblewrap"]
 
-# A file, /tmp, and what a program prints: the largest answer of a resource.
+# A file, /tmp, and a program's output: the largest answer of a resource.
 FILE_BYTES = 1 << 24
-# Seconds of the processor of a command that is kept warm over many questions; each has a time-out.
+# Seconds of the processor of a command that is kept warm over many questions. Each has a time-out.
 _UNBOUNDED = 1 << 30
 _INSTALL = "apt-get install bubblewrap, or the package of that name of another Linux"
 
@@ -63,11 +63,11 @@ exec(compile(program, "program", "exec"), {"__name__": "__main__"})
 
 
 class SandboxError(NoAnswer):
-    """There is no sandbox on this machine; the message says why and what to do."""
+    """There is no sandbox on this machine. The message gives the reason and the remedy."""
 
 
 class Printed(NamedTuple):
-    """What a program wrote to its standard output, and why it did not end well, '' if it did."""
+    """A program's standard output, and the reason for a failure, '' without one."""
 
     output: bytes
     error: str
@@ -75,7 +75,7 @@ class Printed(NamedTuple):
 
 @dataclass(frozen=True)
 class Sandbox:
-    """Runs programs, each in a process of its own; kind `none` bounds time, memory and files, and hides nothing."""
+    """Runs programs, each in a separate process. Kind `none` bounds time, memory and files, and hides nothing."""
 
     kind: Kind
     timeout_s: float
@@ -86,7 +86,7 @@ class Sandbox:
     def run(self, program: str, typed: bytes = b"") -> Printed:
         """Runs a program in Python's own library, `typed` being its standard input.
 
-        Whatever the program does is in the result. Raises `SandboxError` where there is no sandbox.
+        The result contains every effect of the program. Raises `SandboxError` where there is no sandbox.
         """
         require(self.kind, self.paths)
         source = program.encode("utf-8", "surrogatepass")
@@ -107,7 +107,7 @@ class Sandbox:
 
 @contextmanager
 def isolated(command: Sequence[str], memory_mb: int, paths: Sequence[str] = ()) -> Iterator[Start]:
-    """How `command` is started inside the sandbox, where it sees its own file and the files of `paths`.
+    """Yield the start of `command` inside the sandbox. It sees its own file and the files of `paths`.
 
     Raises `SandboxError`.
     """
@@ -184,7 +184,7 @@ def _boot(memory_mb: int, seconds: int, size: int) -> list[str]:
 
 
 def _interpreter() -> str:
-    """The Python behind a virtual environment, whose packages no program is to see."""
+    """The Python behind a virtual environment. Programs see none of the environment's packages."""
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     return str(Path(sys.base_prefix, "bin", name).resolve())
 
@@ -259,7 +259,7 @@ def _with_last_line(error: str, text: bytes) -> str:
 
 @cache
 def _start_problem() -> str:
-    """Why bubblewrap does not start here, '' if it does. It is tried once: some systems forbid its name spaces."""
+    """Return why bubblewrap does not start here, or ''. It is tried once: some systems forbid its name spaces."""
     with _filter_file() as rules:
         command = [*bubblewrap(rules.fileno(), []), *_boot(1 << 10, _UNBOUNDED, 0)]
         done = subprocess.run(

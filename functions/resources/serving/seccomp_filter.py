@@ -24,7 +24,7 @@ class MachineCalls(NamedTuple):
     clone: int
     # System calls that make a socket. Their first argument is its family.
     sockets: tuple[int, int]
-    # Those that begin a process whatever their arguments are.
+    # The calls that begin a process for any arguments.
     forks: tuple[int, ...]
 
 

@@ -1,10 +1,10 @@
 """A resource that is a program: ``command = "./judge"``. It is spoken to in lines, see `line_protocols`.
 
-A question is written to it, with a line's end behind it. The answer is one line, or with `until` all lines to the first
-one that starts so. By default a program answers one question. The next one is begun after the answer, so that it may be
-ready by the next question. With `ping` or `tagged` a program is kept running. A program that does not answer in time,
-or prints what belongs to no answer, is ended, and begun again for the next question. With the setting `sandbox` it runs
-in bubblewrap.
+A question is written to it, with a line's end behind it. The answer is one line, or with `until` all lines up to the
+first that starts with it. By default a program answers one question. The next one is begun after the answer, so that it
+may be ready by the next question. With `ping` or `tagged` a program is kept running. A program that answers too late,
+or prints more than its answer, is ended, and started again for the next question. With the setting `sandbox` it runs in
+bubblewrap.
 """
 
 import os
@@ -67,7 +67,7 @@ class Command:
         return output
 
     def close(self) -> None:
-        """Ends the program and what it has started."""
+        """Ends the program and its children."""
         if self._program is not None:
             program, self._program = self._program, None
             program.close()

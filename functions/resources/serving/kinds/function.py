@@ -1,7 +1,6 @@
 """A resource that is a function: ``serve = "package.module:function"``, which takes a question and returns an answer,
-both bytes. A parameter `cores` is given how many cores the call has, and a parameter `sandbox` what runs programs
-that nobody trusts, as the setting `sandbox` says. Numerical libraries that its module has loaded have as many threads
-as the call has cores."""
+both bytes. A parameter `cores` gets the number of the call's cores. A parameter `sandbox` runs untrusted programs by
+the setting `sandbox`. Numerical libraries that its module has loaded have as many threads as the call has cores."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -20,22 +19,22 @@ except ImportError:  # in the cloud, where functions have one thread by their en
     ThreadpoolController = None
 
 _CORES, _SANDBOX = "cores", "sandbox"
-# Of the time that a call has, the part that a program in the sandbox may take; the rest is its judge's. A program
-# that hangs is then one that did not end, and not a judge that did not answer.
+# The part of a call's time for a program in the sandbox. The rest is its judge's. So a program that hangs is a wrong
+# answer, while its judge still answers.
 _PROGRAM_PART = 0.8
 
 
 class FunctionResource:
-    """The function, which keeps what its module keeps."""
+    """The function, with its module's state."""
 
     def __init__(self, function: Callable[..., Any], arguments: Mapping[str, object]) -> None:
-        """`arguments` are those of every call, by name."""
+        """`arguments` are passed to every call, by name."""
         self._function, self._arguments = function, arguments
         self._takes_cores = _CORES in inspect.signature(function).parameters
         self._libraries = ThreadpoolController() if ThreadpoolController else None
 
     def answer(self, call: ResourceCall, cores: int) -> object:
-        """What it returns, and raises."""
+        """Return the function's result. Its errors pass through."""
         arguments = {**self._arguments, **({_CORES: cores} if self._takes_cores else {})}
         with self._libraries.limit(limits=cores) if self._libraries else nullcontext():
             return self._function(call.question, **arguments)
@@ -45,7 +44,7 @@ class FunctionResource:
 
 
 def begin(name: str, resource: Resource) -> FunctionResource:
-    """The function that the resource names; raises `NoAnswer` where there is none, or no sandbox for it."""
+    """The function that the resource names. Raises `NoAnswer` if the function or its sandbox is missing."""
     function = named_function(resource.serve)
     if _SANDBOX in inspect.signature(function).parameters:
         from marless.functions.resources.serving.sandbox import Sandbox, require
@@ -60,7 +59,7 @@ def begin(name: str, resource: Resource) -> FunctionResource:
 
 
 def named_function(path: str) -> Callable[..., Any]:
-    """The function ``package.module:function``; its module is imported. Raises `NoAnswer`, one line."""
+    """The function ``package.module:function``. Its module is imported. Raises `NoAnswer`, one line."""
     module, colon, name = path.partition(":")
     if not (module and colon and name):
         raise NoAnswer(f"serve = {path!r} names no function: write package.module:function")

@@ -1,15 +1,15 @@
-"""A resource that is a service: ``http = "https://judge.example/grade"``. A question is the body of a POST, and the
-answer the body of what comes back, with a status of 200 to 299.
+"""A resource that is a service: ``http = "https://judge.example/grade"``. A question is the body of a POST. The answer
+is the body of the response, with a status of 200 to 299.
 
 A service that is busy, restarts, or loses the connection is asked again within the time-out, after a pause. The pause
 is drawn between nothing and a ceiling that doubles (full jitter, AWS Architecture Blog, "Exponential Backoff And
 Jitter"). A service that names a time in Retry-After is left alone for that time by all who ask it: see `AskLater`.
 A kept connection that the service has closed is replaced at once.
 
-Where answers are kept each question has an ``Idempotency-Key``, by which a service knows a question that is asked again
-because somebody was killed meanwhile (IETF draft "The Idempotency-Key HTTP Header Field"). A status of 409 says then
-that it still works at the answer. A token in the variable MARLESS_RESOURCE_<NAME>_TOKEN is sent as ``Authorization:
-Bearer``. Redirections are not followed: the token would follow too.
+If answers are kept, each question has an ``Idempotency-Key``, so a service recognises a question that is asked again
+(IETF draft "The Idempotency-Key HTTP Header Field"). A status of 409 says then that it still works at the answer. A
+token in the variable MARLESS_RESOURCE_<NAME>_TOKEN is sent as ``Authorization: Bearer``. Redirections are not followed:
+the token would follow too.
 """
 
 import errno
@@ -73,7 +73,7 @@ class _Response(HTTPResponse):
 
 
 class HttpService:
-    """A service, whose connection is kept."""
+    """A service with a connection that is kept."""
 
     def __init__(self, address: SplitResult, token: str, timeout_s: float, proxy: Proxy | None = None) -> None:
         self._address, self._timeout_s, self._proxy = address, timeout_s, proxy
@@ -225,7 +225,7 @@ def _left_s(deadline: float) -> float:
 
 
 def _is_over(sock: socket.socket | None) -> bool:
-    """Whether a connection cannot be used: its other end has closed it, or has said what nobody asked."""
+    """Return True for a connection that cannot be used: its other end has closed it, or sent unasked data."""
     if sock is None:
         return True
     poll = select.poll()

@@ -1,4 +1,4 @@
-"""What each kind of resource is for the process that serves it."""
+"""The interface of each kind of resource in the process that serves it."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -7,7 +7,7 @@ from marless.functions.resources.port import ResourceCall
 
 
 class NoAnswer(Exception):
-    """The resource gave no answer; the message is one line that says why."""
+    """The resource gave no answer. The message is one line that says why."""
 
 
 class Start(NamedTuple):
@@ -36,10 +36,10 @@ class ResourceKind(Protocol):
     """A resource that was begun in this process. It serves one call at a time, and is kept for the next."""
 
     def answer(self, call: ResourceCall, cores: int) -> object:
-        """What the resource says to the question; `cores` are the call's.
+        """Return the resource's answer to the question. `cores` are the call's.
 
-        Raises `NoAnswer`, and whatever code of others raises; the next question is asked all the same.
+        Raises `NoAnswer`, and errors of foreign code. The next question is asked all the same.
         """
 
     def close(self) -> None:
-        """Ends what was begun. Idempotent."""
+        """Ends the resource's programs and connections. Idempotent."""

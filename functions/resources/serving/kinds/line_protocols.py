@@ -1,6 +1,6 @@
-"""How a program is asked in lines, so that an answer belongs to its question or is an error.
+"""Ask a program in lines, so that an answer belongs to its question or is an error.
 
-No printed line says which question it answers, and silence says nothing about later lines. So by default a program is
+A printed line does not say which question it answers, and silence leaves later lines open. So by default a program is
 asked one question. Then its input ends, and all that it prints until it ends is looked at. A program that is kept
 running proves that its answer is complete and belongs to the question. To do so, it says that it is ready again
 (`ping`), or repeats a random word (`tagged`).
@@ -57,7 +57,7 @@ def last_output(program: Program, question: bytes | None, resource: Resource, de
 
 
 def answer_in(lines: Sequence[bytes], until: bytes) -> bytes | None:
-    """Return the lines up to the only line that starts with `until`. None if several or no lines start so."""
+    """Return the lines up to the only line that starts with `until`. None if there are several or zero."""
     ends = _ends(lines, until)
     return b"\n".join(lines[: ends[0] + 1]).removesuffix(b"\r") if len(ends) == 1 else None
 

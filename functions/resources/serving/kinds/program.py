@@ -68,7 +68,7 @@ class Program:
             os.close(self._requests)
 
     def line(self, deadline: float) -> bytes | None:
-        """Return its next line without the line's end, or None if its output has ended.
+        """Return its next line without the line's end, or None after its last.
 
         Raises `NoAnswer` if it prints too much.
         """
@@ -85,13 +85,13 @@ class Program:
         return line
 
     def has_printed(self) -> bool:
-        """Whether it has ended, or has printed something that was not taken."""
+        """Return True if it has ended, or has printed lines that were not taken."""
         with suppress(TimeoutError):
             self._exchange(time.monotonic())
         return bool(self._printed) or self._is_over
 
     def has_ended(self) -> bool:
-        """Whether it has ended."""
+        """Return True if it has ended."""
         return self._process.poll() is not None
 
     def unread(self) -> int:

@@ -23,7 +23,7 @@ class Kinds:
         atexit.register(self.close)
 
     def of(self, name: str, resource: Resource) -> ResourceKind:
-        """A resource, begun at its first question; raises what its beginning raises."""
+        """A resource, begun at its first question. Errors of `begin` pass through."""
         key = identity(name, resource), resource.timeout_s, resource.memory_mb, resource.sandbox_paths
         if key not in self._begun:
             self._begun[key] = begin(name, resource)
@@ -36,7 +36,7 @@ class Kinds:
 
 
 def begin(name: str, resource: Resource) -> ResourceKind:
-    """A resource that is begun here; raises `NoAnswer`, one line, where it cannot be."""
+    """A resource that is begun here. Raises `NoAnswer`, one line, if it cannot be."""
     setting = next(setting for setting in KINDS if getattr(resource, setting))
     kind: ResourceKind = import_module(KINDS[setting]).begin(name, resource)
     return kind

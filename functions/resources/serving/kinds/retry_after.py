@@ -1,4 +1,4 @@
-"""How long a service asks to be left alone: the header `Retry-After` (RFC 9110, 10.2.3)."""
+"""Read the pause that a service asks for: the header `Retry-After` (RFC 9110, 10.2.3)."""
 
 import re
 import time
@@ -24,7 +24,7 @@ def retry_after_s(headers: Message) -> float:
 
 
 def _time(text: str) -> float | None:
-    """Return a date in seconds since 1970, or None if it is no date. A date without a zone is of UTC."""
+    """Return a date in seconds since 1970, or None for other text. A date without a zone is of UTC."""
     try:
         date: datetime = parsedate_to_datetime(text)
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
