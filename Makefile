@@ -26,7 +26,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 PACKAGES_TESTS := $(wildcard packages/*/tests)
 TESTS := tests $(PACKAGES_TESTS)
 # The other distributions of this repository.
-GUESTS := --editable ./packages/aws-emulator --editable ./packages/marless-cluster --editable ./packages/marless-language --editable ./packages/marless-server --editable ./packages/marless-tasks
+GUESTS := --editable ./packages/aws-emulator --editable ./packages/marless-cluster --editable ./packages/marless-language --editable ./packages/marless-server[test] --editable ./packages/marless-tasks
 # They are compiled when the program is installed.
 KERNELS_SOURCES := $(wildcard functions/native/*.[ch] functions/native/games/*.h)
 

@@ -42,7 +42,7 @@ def new_name(key: str) -> str:
 
 def with_new_names(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tables of a run with the new names of its keys. Old names are logged once."""
-    return renamed(document, {old: new_name(old) for old in MOVED if old in flatten(document)})
+    return renamed(document, {old: new_name(old) for old in filter(flatten(document).__contains__, MOVED)})
 
 
 def renamed(document: Mapping[str, Any], names: Mapping[str, str] = MOVED) -> dict[str, Any]:

@@ -118,3 +118,8 @@ _.should_exit
 _.row_factory
 _.began_at  # a column, shown by its name
 _.redirect_slashes
+
+# Fields of the answers of a lab's server.
+_.slot_seconds_a_day
+_.dollars_a_day
+_.cap_dollars

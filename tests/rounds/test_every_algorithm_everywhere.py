@@ -157,11 +157,7 @@ FAMILIES = {
         horizon=5,
         groups=1,
     ),
-    "overcooked": Family(
-        ("task.name=overcooked/cramped_room", "task.options.horizon=5"),
-        horizon=5,
-        groups=1,
-    ),
+    "overcooked": Family(("task.name=overcooked/cramped_room", "task.options.horizon=5"), horizon=5, groups=1),
     "mamujoco": Family(
         ("task.name=mamujoco/HalfCheetah-2x3", "task.options.horizon=5"),
         horizon=5,

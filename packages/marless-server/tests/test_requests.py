@@ -1,9 +1,14 @@
 """Answers of the API to an owner, without a pool."""
 
+import cProfile
+import pstats
+
+import pytest
 from requests_to_labs import SMALL
 
 from marless.coordinator.config import toml_dump
 from marless.coordinator.config.loading import convert
+from marless.coordinator.config.schema import ConfigError
 from marless_server.store.owners import Owner
 from marless_server.store.runs import Figures, Usage
 
@@ -60,3 +65,12 @@ def test_the_right_to_code_is_an_owners_and_its_use_is_in_the_audit(lab):
     assert lab.call("ana", "POST", "/submissions", named).status == 201
     rows = lab.database.write(lambda file: file.execute("SELECT owner, action FROM audit ORDER BY number").fetchall())
     assert [tuple(row) for row in rows] == [("ana", "refused"), ("ana", "submit")]
+
+
+def test_a_thousand_unknown_keys_get_one_suggestion():
+    document = {"algorithm": {f"learning_{key}": key for key in range(1000)}}
+    with cProfile.Profile() as profile, pytest.raises(ConfigError, match=r"no key algorithm\.learning_0"):
+        convert(document, "")
+    calls = {place[2]: row[1] for place, row in pstats.Stats(profile).stats.items()}
+    # Old names are looked for and replaced: twice two tables.
+    assert (calls["answer"], calls["flatten"]) == (1, 4)

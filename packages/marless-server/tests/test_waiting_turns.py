@@ -6,27 +6,15 @@ from marless_server.pool.turns import turns
 from marless_server.store.owners import Owner
 from marless_server.store.runs import RunRow, Usage
 
+EMPTY = dict.fromkeys(RunRow.__struct_fields__, "")
 NUMBERS = {"seed": 1, "round": 0, "score": None, "dollars": 0.0, "seconds": 0.0, "served_s": 0.0, "key": None}
-TEXTS = (
-    "task",
-    "algorithm",
-    "config",
-    "settings",
-    "wish",
-    "reason",
-    "created_at",
-    "began_at",
-    "ended_at",
-    "body",
-    "limits",
-)
 
 
 def order(names, most, usage=(), running=(), **owners):
     """Runs such as a1, in the order of `names`."""
     statuses = dict.fromkeys(names, "queued") | dict.fromkeys(running, "running")
     rows = [
-        RunRow(number=number, id=name, owner=name[0], status=statuses[name], **NUMBERS, **dict.fromkeys(TEXTS, ""))
+        RunRow(**EMPTY | NUMBERS | {"number": number, "id": name, "owner": name[0], "status": statuses[name]})
         for number, name in enumerate(names)
     ]
     named = {name: Owner(name=name, **settings) for name, settings in owners.items()}

@@ -221,10 +221,7 @@ def test_a_plug_in_s_settings_are_listed_with_their_descriptions():
     ("override", "says"),
     [
         ("algorithm.rat=1", "there is no key algorithm.rat; did you mean algorithm.rate?"),
-        (
-            "algorithm.gamma=1",
-            "qmix, qplex, pqn, iddpg, maddpg, isac and masac, not of house",
-        ),
+        ("algorithm.gamma=1", "qmix, qplex, pqn, iddpg, maddpg, isac and masac, not of house"),
         ("algorithm.rate=0", "algorithm.rate: 0 is not a number above 0, such as algorithm.rate="),
         ("algorithm.widths=a,2", "algorithm.widths: 'a' is not a whole number, such as algorithm.widths="),
         ("algorithm.widths=[1, true]", "algorithm.widths: true is not a whole number"),

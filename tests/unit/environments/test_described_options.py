@@ -224,13 +224,7 @@ def defaults(function):
 @pytest.mark.parametrize(
     ("name", "package", "pattern", "horizon", "left"),
     [
-        (
-            ONE["lbf/…"],
-            "lbforaging",
-            "Foraging-{}-v3",
-            "max_episode_steps",
-            {"field_size", "render_mode"},
-        ),
+        (ONE["lbf/…"], "lbforaging", "Foraging-{}-v3", "max_episode_steps", {"field_size", "render_mode"}),
         (ONE["rware/…"], "rware", "rware-{}-v2", "max_steps", {"image_observation_layers", "render_mode"}),
     ],
 )

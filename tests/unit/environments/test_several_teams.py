@@ -125,10 +125,7 @@ def test_unfinished_episodes_of_several_teams_go_on():
     ("settings", "says"),
     [
         ({"name": "matrix/climbing", "agents": (2, 3)}, "matrix/climbing: task.agents is 3; the game is for 2"),
-        (
-            {"name": "lbf/8x8-2p-3f+8x8-3p-2f"},
-            "8x8-2p-3f has more of entity 'food' with 3 features than the",
-        ),
+        ({"name": "lbf/8x8-2p-3f+8x8-3p-2f"}, "8x8-2p-3f has more of entity 'food' with 3 features than the"),
         ({"name": "lbf/8x8-2p-3f+grid-8x8-3p-3f"}, "8x8-2p-3f has agents, actions or entities of other kinds than the"),
         ({"name": "mpe/simple_spread+simple_tag"}, "mpe/simple_spread has agents, actions or entities of other kinds"),
         ({"name": "mpe/simple_spread", "agents": (3, 0)}, "mpe/simple_spread: agents is a whole number from 1, not 0"),

@@ -19,11 +19,7 @@ every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
     [
         (0, (0, 0, 0, 0), "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
         (2**64 - 1, (2**32 - 1,) * 4, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
-        (
-            0x299F31D0A4093822,
-            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
-            "d16cfe09 94fdcceb 5001e420 24126ea1",
-        ),
+        (0x299F31D0A4093822, (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), "d16cfe09 94fdcceb 5001e420 24126ea1"),
     ],
 )
 def test_random_words_are_those_of_philox(key, counter, words):

@@ -5,11 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marless.functions.algorithms.value.priorities import (
-    importance_weights,
-    proportional_priorities,
-    sample_indices,
-)
+from marless.functions.algorithms.value.priorities import importance_weights, proportional_priorities, sample_indices
 
 
 def grid(parts):

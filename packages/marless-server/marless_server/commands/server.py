@@ -153,7 +153,7 @@ def _show_status(status: dict[str, Any], options: Namespace) -> int:
 
 
 def _line(run: dict[str, Any]) -> str:
-    place = f", place {run['place']}: {run['waits_for']}" if "place" in run else ""
+    place = f", place {run['place']}: {run['waits_for']}" if run["place"] else ""
     reason = f": {run['reason']}" if run["reason"] else ""
     progress = f", round {run['round']}, return {_score(run)}, {money(run['dollars'])}" if run["round"] else ""
     stops = ", stops after the tasks in flight" if run["stops"] else ""

@@ -24,14 +24,37 @@ from marless_server import admission
 from marless_server.pool.archives import archive
 from marless_server.store.runs import STATUSES, Conflict, NewRun, RunRow, Status
 from marless_server.web import resources
+from marless_server.web.answers import (
+    About,
+    CheckedRun,
+    DetailedRun,
+    Pool,
+    Quotas,
+    Rights,
+    RoundPage,
+    Run,
+    RunPage,
+    SubmittedRun,
+)
 from marless_server.web.guard import Caller
+from marless_server.web.openapi import GZIP, JSON, TEXT, TOML, Operation, document, parameter
 from marless_server.web.problems import Problem, of_settings
 from marless_server.web.resources import Lab
 
 PREFIX = "/api/v1"
 MOST_BODY_BYTES, _BODY_S = 1 << 18, 20.0
-_JSON, _TOML = "application/json", "application/toml"
 _MOST_ROWS, _LONGEST_KEY = 200, 200
+_WHOLE = {"type": "integer", "minimum": 0, "maximum": 1 << 53}
+_KEY = parameter(
+    "Idempotency-Key",
+    "A second submission with the same key is the same run.",
+    {"type": "string", "minLength": 1, "maxLength": _LONGEST_KEY},
+    "header",
+)
+_STATUS = parameter("status", "Only runs with this status.", {"enum": list(STATUSES)})
+_LIMIT = parameter("limit", f"The length of the list, at most {_MOST_ROWS}.", _WHOLE)
+_CURSOR = parameter("cursor", "The `cursor` of the part before.", _WHOLE)
+_AFTER = parameter("after", "Only rounds after this one.", _WHOLE)
 
 
 class Api:
@@ -43,25 +66,51 @@ class Api:
     def routes(self) -> list[Route]:
         """Return the routes of the API."""
         return [
-            Route("/healthz", _health),
-            Route(PREFIX, self._about),
-            Route(f"{PREFIX}/submissions", self._submit, methods=["POST"]),
-            Route(f"{PREFIX}/submissions/check", self._check, methods=["POST"]),
-            Route(f"{PREFIX}/runs", self._list),
-            Route(f"{PREFIX}/runs/{{run}}", self._show),
-            Route(f"{PREFIX}/runs/{{run}}/stop", self._stop, methods=["POST"]),
-            Route(f"{PREFIX}/runs/{{run}}/resume", self._resume, methods=["POST"]),
-            Route(f"{PREFIX}/runs/{{run}}/rounds", self._rounds),
-            Route(f"{PREFIX}/runs/{{run}}/log", self._log),
-            Route(f"{PREFIX}/runs/{{run}}/archive", self._archive),
-            Route(f"{PREFIX}/pool", self._pool),
+            Route(operation.path, operation.endpoint, methods=[operation.method]) for operation in self.operations()
         ]
+
+    def operations(self) -> list[Operation]:
+        """Return the operations, as their description for programs has them."""
+        run = f"{PREFIX}/runs/{{run}}"
+        return [
+            Operation("GET", "/healthz", _health, "Whether the server answers.", {200: TEXT}),
+            Operation("GET", f"{PREFIX}/openapi.json", self._describe, "This description.", {200: JSON}),
+            Operation("GET", PREFIX, self._about, "Your name, rights and quotas.", {200: About}),
+            Operation(
+                "POST", f"{PREFIX}/submissions", self._submit, "Put a run into the queue.",
+                {201: SubmittedRun, 200: SubmittedRun}, (409, 415), RunConfig, [_KEY],
+            ),
+            Operation(
+                "POST", f"{PREFIX}/submissions/check", self._check, "Check a configuration, and forecast its price.",
+                {200: CheckedRun}, (415,), RunConfig,
+            ),
+            Operation(
+                "GET", f"{PREFIX}/runs", self._list, "Your runs, the newest first.", {200: RunPage},
+                parameters=[_STATUS, _LIMIT, _CURSOR],
+            ),
+            Operation("GET", run, self._show, "A run with its settings.", {200: DetailedRun}),
+            Operation("POST", f"{run}/stop", self._stop, "Stop a run after the tasks in flight.", {200: Run}, (409,)),
+            Operation(
+                "POST", f"{run}/resume", self._resume, "Queue a run again, or change its limits.", {200: Run}, (409,),
+                admission.Limits,
+            ),
+            Operation(
+                "GET", f"{run}/rounds", self._rounds, "The rounds of a run.", {200: RoundPage},
+                parameters=[_AFTER, _LIMIT],
+            ),
+            Operation("GET", f"{run}/log", self._log, "The log of a run.", {200: TEXT}),
+            Operation("GET", f"{run}/archive", self._archive, "The folder of a run.", {200: GZIP}, (409,)),
+            Operation("GET", f"{PREFIX}/pool", self._pool, "Slots, queue and owners.", {200: Pool}),
+        ]  # fmt: skip
+
+    def _describe(self, request: Request) -> Response:
+        return _json(document(self.operations()))
 
     def _about(self, request: Request) -> Response:
         owner = caller(request).owner
-        rights = {"code": owner.code, "weight": owner.weight, "at_once": owner.at_once}
-        quotas = {"slot_seconds_a_day": owner.slot_seconds, "dollars_a_day": owner.dollars}
-        return _json({"version": "v1", "owner": owner.name, "rights": rights, "quotas": quotas})
+        rights = Rights(code=owner.code, weight=owner.weight, at_once=owner.at_once)
+        quotas = Quotas(slot_seconds_a_day=owner.slot_seconds, dollars_a_day=owner.dollars)
+        return _json(About(version="v1", owner=owner.name, rights=rights, quotas=quotas))
 
     async def _submit(self, request: Request) -> Response:
         return await _with_body(request, self._submission)
@@ -89,21 +138,20 @@ class Api:
         row, is_new = self._lab.runs.submit(new_run)
         if is_new:
             self._note(sender, "submit", row.id)
-        fields = resources.run_fields(row, self._lab.queue.turns())
-        place = {"Location": f"{PREFIX}/runs/{row.id}"}
-        return _json({**fields, "price": price}, 201 if is_new else 200, place)
+        answer = SubmittedRun(**resources.run_fields(row, self._lab.queue.turns()), price=price)
+        return _json(answer, 201 if is_new else 200, {"Location": f"{PREFIX}/runs/{row.id}"})
 
     def _checked(self, request: Request, body: bytes) -> Response:
         config = self._config(request, body)
         price = resources.forecast(self._lab, caller(request).owner, admission.settings_hash(config), config)
-        return _json({"task": config.task.name, "algorithm": config.algorithm.name, "price": price})
+        return _json(CheckedRun(task=config.task.name, algorithm=config.algorithm.name, price=price))
 
     def _config(self, request: Request, body: bytes) -> RunConfig:
         sender, kind = caller(request), request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind not in (_JSON, _TOML):
-            raise Problem(415, f"send the configuration as {_TOML} or {_JSON}", "content-type")
+        if kind not in (JSON, TOML):
+            raise Problem(415, f"send the configuration as {TOML} or {JSON}", "content-type")
         try:
-            document = admission.document_of(body, kind == _TOML)
+            document = admission.document_of(body, kind == TOML)
             return admission.checked_config(document, sender.owner.code, self._lab.board.gpus)
         except Undecodable as error:
             raise Problem(400, f"the body cannot be read: {error}") from error
@@ -121,15 +169,15 @@ class Api:
         rows = self._lab.runs.listing(caller(request).owner.name, statuses, before or None, most)
         turns = self._lab.queue.turns()
         following = rows[-1].number if len(rows) == most else None
-        return _json({"runs": [resources.run_fields(row, turns) for row in rows], "cursor": following})
+        return _json(RunPage(runs=[resources.run_of(row, turns) for row in rows], cursor=following))
 
     def _show(self, request: Request) -> Response:
-        return _json(resources.run_details(self._row(request), self._lab.queue.turns()))
+        return _json(resources.details_of(self._row(request), self._lab.queue.turns()))
 
     def _stop(self, request: Request) -> Response:
         row = self._lab.runs.stop(self._row(request).id)
         self._note(caller(request), "stop", row.id)
-        return _json(resources.run_fields(row))
+        return _json(resources.run_of(row))
 
     async def _resume(self, request: Request) -> Response:
         return await _with_body(request, self._go_on)
@@ -142,7 +190,7 @@ class Api:
             raise Problem(400, f"the body cannot be read: {error}") from error
         row = self._lab.runs.resume(row.id, limits)
         self._note(caller(request), "resume", f"{row.id} {' '.join(limits)}")
-        return _json(resources.run_fields(row, self._lab.queue.turns()))
+        return _json(resources.run_of(row, self._lab.queue.turns()))
 
     def _rounds(self, request: Request) -> Response:
         row, after = self._row(request), _number(request, "after", 0)
@@ -150,7 +198,7 @@ class Api:
         path = self._lab.folder(row).path / METRICS
         lines = [line for line in journal.read(path) if line.round > after]
         following = lines[most - 1].round if len(lines) > most else None
-        return _json({"rounds": lines[:most], "after": following})
+        return _json(RoundPage(rounds=lines[:most], after=following))
 
     def _log(self, request: Request) -> Response:
         remarks = self._lab.runs.remarks(self._row(request).id)
@@ -169,7 +217,7 @@ class Api:
         )
 
     def _pool(self, request: Request) -> Response:
-        return _json(resources.pool_fields(self._lab, caller(request).owner))
+        return _json(resources.pool_of(self._lab, caller(request).owner))
 
     def _row(self, request: Request) -> RunRow:
         row = self._lab.runs.find(caller(request).owner.name, request.path_params["run"])
@@ -183,7 +231,7 @@ class Api:
 
 
 def caller(request: Request) -> Caller:
-    """Return sender sent the request."""
+    """Return the sender of the request."""
     result: Caller = request.scope["caller"]
     return result
 
@@ -236,4 +284,4 @@ def _number(request: Request, name: str, default: int, most: int = 1 << 53) -> i
 
 
 def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(to_json(value), status, headers, _JSON)
+    return Response(to_json(value), status, headers, JSON)

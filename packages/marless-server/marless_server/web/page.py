@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -17,6 +16,7 @@ from marless.reports.text import counted, money, seconds
 from marless.runs.folder import METRICS
 from marless_server.store.runs import STATUSES
 from marless_server.web import resources
+from marless_server.web.answers import DetailedRun, OwnerUse, Pool, QueuePlace, Run
 from marless_server.web.api import caller
 from marless_server.web.resources import Lab
 
@@ -37,19 +37,19 @@ class Pages:
 
     def _home(self, request: Request) -> Response:
         owner, lab = caller(request).owner, self._lab
-        pool, turns = resources.pool_fields(lab, owner), lab.queue.turns()
+        pool, turns = resources.pool_of(lab, owner), lab.queue.turns()
         rows = lab.runs.listing(owner.name, STATUSES, None, _MOST_RUNS)
-        runs = [resources.run_fields(row, turns) for row in rows]
+        runs = [resources.run_of(row, turns) for row in rows]
         parts = [
             element("h1", "Pool and runs"),
             element("p", f"{owner.name}, weight {owner.weight:g}", class_="lead"),
             _figures(pool, runs),
             element("h2", "Queue"),
-            _queue(pool["queue"]),
+            _queue(pool.queue),
             element("h2", "Slots"),
             _slots(pool),
             element("h2", "Owners"),
-            _owners(pool["owners"]),
+            _owners(pool.owners),
             element("h2", "Your runs"),
             _runs(runs),
         ]
@@ -60,7 +60,7 @@ class Pages:
         if row is None:
             text = join([element("h1", "No such run"), _back()])
             return _page("No such run", [text], 404)
-        fields = resources.run_details(row, self._lab.queue.turns())
+        fields = resources.details_of(row, self._lab.queue.turns())
         lines = journal.read(self._lab.folder(row).path / METRICS)
         remarks = self._lab.runs.remarks(row.id)[-_MOST_REMARKS:]
         log = "\n".join(f"{remark.time} {remark.text}" for remark in remarks)
@@ -91,77 +91,72 @@ def _page(title: str, parts: Sequence[Html], status: int = 200) -> Response:
     return HTMLResponse(f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>', status)
 
 
-def _figures(pool: dict[str, Any], runs: Sequence[dict[str, Any]]) -> Html:
-    trains = sum(owner["trains"] for owner in pool["owners"])
+def _figures(pool: Pool, runs: Sequence[Run]) -> Html:
+    trains = sum(owner.trains for owner in pool.owners)
     items = [
-        ("slots that serve tasks", f"{len(pool['busy'])} of {pool['slots']}"),
-        ("runs that train", f"{trains} of at most {pool['places']}"),
-        ("runs that wait", len(pool["queue"])),
+        ("slots that serve tasks", f"{len(pool.busy)} of {pool.slots}"),
+        ("runs that train", f"{trains} of at most {pool.places}"),
+        ("runs that wait", len(pool.queue)),
         ("your runs", len(runs)),
     ]
     cells = (element("div", element("dt", name), element("dd", value)) for name, value in items)
     ends = element("p", "The server ends after the tasks in flight. Runs continue after its next start.")
-    return join([element("dl", *cells, class_="figures"), ends if pool["ends"] else ""])
+    return join([element("dl", *cells, class_="figures"), ends if pool.ends else ""])
 
 
-def _queue(queue: Sequence[dict[str, Any]]) -> Html:
+def _queue(queue: Sequence[QueuePlace]) -> Html:
     if not queue:
         return element("p", "No run waits.", class_="note")
-    rows = [
-        (turn["place"], turn["owner"], _link(turn["run"]), element("div", turn["waits_for"], class_="text"))
-        for turn in queue
-    ]
+    rows = [(turn.place, turn.owner, _link(turn.run), element("div", turn.waits_for, class_="text")) for turn in queue]
     return table(("place", "owner", "run", "waits for"), rows, numbers=(0,))
 
 
-def _slots(pool: dict[str, Any]) -> Html:
-    if not pool["busy"]:
-        return element("p", f"All {counted(pool['slots'], 'slot')} are free.", class_="note")
-    rows = [
-        (slot["owner"], _link(slot["run"]), slot["work"] or _NONE, seconds(slot["seconds"])) for slot in pool["busy"]
-    ]
+def _slots(pool: Pool) -> Html:
+    if not pool.busy:
+        return element("p", f"All {counted(pool.slots, 'slot')} are free.", class_="note")
+    rows = [(slot.owner, _link(slot.run), slot.work or _NONE, seconds(slot.seconds)) for slot in pool.busy]
     return table(("owner", "run", "work", "for"), rows, numbers=(3,))
 
 
-def _owners(owners: Sequence[dict[str, Any]]) -> Html:
+def _owners(owners: Sequence[OwnerUse]) -> Html:
     header = ("owner", "weight", "train", "wait", "slot-seconds today", "dollars today")
     rows = [
         (
-            row["owner"], f"{row['weight']:g}", row["trains"], row["waits"], f"{row['slot_seconds_today']:,.0f}",
-            money(row["dollars_today"]),
+            row.owner, f"{row.weight:g}", row.trains, row.waits, f"{row.slot_seconds_today:,.0f}",
+            money(row.dollars_today),
         )
         for row in owners
     ]  # fmt: skip
     return table(header, rows, numbers=(1, 2, 3, 4, 5))
 
 
-def _runs(runs: Sequence[dict[str, Any]]) -> Html:
+def _runs(runs: Sequence[Run]) -> Html:
     if not runs:
         return element("p", "You have no runs. Submit one with: marless server submit FILE.toml", class_="note")
     header = ("run", "status", "round", "return", "bill", "task", "algorithm", "seed", "submitted")
     rows = [
         (
-            _link(run["id"]), run["status"], run["round"], _score(run), money(run["dollars"]), run["task"],
-            run["algorithm"], run["seed"], _time(run["created_at"]),
+            _link(run.id), run.status, run.round, _score(run), money(run.dollars), run.task,
+            run.algorithm, run.seed, _time(run.created_at),
         )
         for run in runs
     ]  # fmt: skip
     return table(header, rows, numbers=(2, 3, 4, 7))
 
 
-def _facts(run: dict[str, Any]) -> list[tuple[object, object]]:
+def _facts(run: DetailedRun) -> list[tuple[object, object]]:
     facts = {
-        "status": "running, stops after the tasks in flight" if run["stops"] else run["status"],
-        "place in the queue": run.get("place"),
-        "waits for": run.get("waits_for"),
-        "reason": f"it reached stop.{run['reason']}" if run["status"] == "finished" else run["reason"],
-        "rounds": run["round"],
+        "status": "running, stops after the tasks in flight" if run.stops else run.status,
+        "place in the queue": run.place,
+        "waits for": run.waits_for,
+        "reason": f"it reached stop.{run.reason}" if run.status == "finished" else run.reason,
+        "rounds": run.round,
         "mean return": _score(run),
-        "bill": money(run["dollars"]),
-        "training": seconds(run["seconds"]),
-        "time on slots": seconds(run["served_s"]),
-        "submitted, began, ended": ", ".join(_time(run[name]) for name in ("created_at", "began_at", "ended_at")),
-        "new limits": ", ".join(run["limits"]),
+        "bill": money(run.dollars),
+        "training": seconds(run.seconds),
+        "time on slots": seconds(run.served_s),
+        "submitted, began, ended": ", ".join(map(_time, (run.created_at, run.began_at, run.ended_at))),
+        "new limits": ", ".join(run.limits),
     }
     return [(name, value) for name, value in facts.items() if value not in (None, "")]
 
@@ -181,8 +176,8 @@ def _time(text: str) -> str:
     return text[:16].replace("T", " ") if text else _NONE
 
 
-def _score(run: dict[str, Any]) -> str:
-    return _NONE if run["score"] is None else number(run["score"])
+def _score(run: Run) -> str:
+    return _NONE if run.score is None else number(run.score)
 
 
 def _link(run: str | None) -> Html:

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from marless.functions.encoding import to_json
 from marless_server.admission import SOURCE
+from marless_server.web.answers import ProblemDetails
 
 TYPE = "application/problem+json"
 # The beginning of "the submission: algorithm.lr: ...".
@@ -23,9 +24,8 @@ class Problem(Exception):
     def response(self) -> Response:
         """Return the answer to the request."""
         title = HTTPStatus(self.status).phrase
-        body = {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail}
-        key = {"key": self.key} if self.key else {}
-        return Response(to_json({**body, **key}), self.status, self.headers, TYPE)
+        body = ProblemDetails(type="about:blank", title=title, status=self.status, detail=self.detail, key=self.key)
+        return Response(to_json(body), self.status, self.headers, TYPE)
 
 
 def of_settings(error: Exception, status: int = 422) -> Problem:

@@ -1,4 +1,4 @@
-"""The fields of runs and of the pool, for JSON and for the page."""
+"""The state of runs and of the pool, for JSON and for the page."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,11 +14,8 @@ from marless_server.pool.driver import Board, BusySlot, Queue, run_root
 from marless_server.pool.turns import Turn
 from marless_server.store.owners import Owner, Owners
 from marless_server.store.runs import RunRow, Runs, Usage
+from marless_server.web.answers import DetailedRun, OwnerUse, Pool, Price, QueuePlace, Run, SlotUse
 
-_SHOWN = (
-    "id", "owner", "task", "algorithm", "seed", "status", "reason", "created_at", "began_at", "ended_at", "round",
-    "score", "dollars", "seconds", "served_s",
-)  # fmt: skip
 _AT_ONCE = "it begins at once"
 
 
@@ -39,66 +36,71 @@ class Lab:
 
 
 def run_fields(row: RunRow, turns: Sequence[Turn] = ()) -> dict[str, Any]:
-    """Return the fields of a run. `turns` are the runs that wait."""
-    fields: dict[str, Any] = {name: getattr(row, name) for name in _SHOWN}
-    fields["stops"] = row.wish == "stop"
-    for turn in turns:
-        if turn.run.id == row.id:
-            fields |= {"place": turn.place, "waits_for": turn.reason or _AT_ONCE}
-    return fields
+    """Return the attributes of a `Run`. `turns` are the runs that wait."""
+    turn = next((turn for turn in turns if turn.run.id == row.id), None)
+    place, reason = (None, None) if turn is None else (turn.place, turn.reason or _AT_ONCE)
+    fields = {name: getattr(row, name) for name in Run.__struct_fields__ if hasattr(row, name)}
+    return {**fields, "stops": row.wish == "stop", "place": place, "waits_for": reason}
 
 
-def run_details(row: RunRow, turns: Sequence[Turn]) -> dict[str, Any]:
-    """Return the fields of one run, with its settings."""
-    return {**run_fields(row, turns), "config": parse_toml(row.config), "limits": row.limit_settings}
+def run_of(row: RunRow, turns: Sequence[Turn] = ()) -> Run:
+    """Return a run. `turns` are the runs that wait."""
+    return Run(**run_fields(row, turns))
 
 
-def pool_fields(lab: Lab, owner: Owner) -> dict[str, Any]:
+def details_of(row: RunRow, turns: Sequence[Turn]) -> DetailedRun:
+    """Return a run with its settings."""
+    return DetailedRun(**run_fields(row, turns), config=parse_toml(row.config), limits=row.limit_settings)
+
+
+def pool_of(lab: Lab, owner: Owner) -> Pool:
     """Return the state of the pool. Of other owners' runs, it has the owner and no id."""
-
     turns, owners, usage = lab.queue.turns(), lab.owners.all(), lab.runs.used_today()
     trains = Counter(row.owner for row in lab.runs.open() if row.status == "running")
     waits = Counter(turn.run.owner for turn in turns)
-    return {
-        "slots": lab.board.slots,
-        "places": lab.board.most,
-        "ends": lab.board.ends,
-        "busy": [_slot_fields(slot, slot.owner == owner.name) for slot in lab.board.busy],
-        "queue": [_turn_fields(turn, turn.run.owner == owner.name) for turn in turns],
-        "owners": [_owner_fields(row, usage, trains[row.name], waits[row.name]) for row in owners.values()],
-    }
+    return Pool(
+        slots=lab.board.slots,
+        places=lab.board.most,
+        ends=lab.board.ends,
+        busy=[_slot(slot, slot.owner == owner.name) for slot in lab.board.busy],
+        queue=[_place(turn, turn.run.owner == owner.name) for turn in turns],
+        owners=[_use(row, usage, trains[row.name], waits[row.name]) for row in owners.values()],
+    )
 
 
-def _slot_fields(slot: BusySlot, is_own: bool) -> dict[str, Any]:
+def _slot(slot: BusySlot, is_own: bool) -> SlotUse:
     run, work = (slot.run, slot.work) if is_own else (None, None)
-    return {"owner": slot.owner, "run": run, "work": work, "seconds": round(slot.seconds, 1)}
+    return SlotUse(owner=slot.owner, run=run, work=work, seconds=round(slot.seconds, 1))
 
 
-def _turn_fields(turn: Turn, is_own: bool) -> dict[str, Any]:
+def _place(turn: Turn, is_own: bool) -> QueuePlace:
     run = turn.run.id if is_own else None
-    return {"place": turn.place, "owner": turn.run.owner, "run": run, "waits_for": turn.reason or _AT_ONCE}
+    return QueuePlace(place=turn.place, owner=turn.run.owner, run=run, waits_for=turn.reason or _AT_ONCE)
 
 
-def forecast(lab: Lab, owner: Owner, settings: str, config: RunConfig) -> dict[str, Any]:
+def forecast(lab: Lab, owner: Owner, settings: str, config: RunConfig) -> Price:
     """Return the price of a run in dollars, and its seconds, from the owner's last run with these settings."""
-    earlier, rounds = lab.runs.alike(owner.name, settings), config.effective().stop.rounds
-    cap = {"cap_dollars": config.stop.dollars}
+    earlier, rounds, cap = lab.runs.alike(owner.name, settings), config.effective().stop.rounds, config.stop.dollars
     if earlier is None or rounds is None:
-        line = "no run of yours with these settings has trained; `marless estimate` measures a few rounds"
-        return {**cap, "dollars": None, "seconds": None, "from": None, "text": line}
+        text = "no run of yours with these settings has trained; `marless estimate` measures a few rounds"
+        return Price(cap_dollars=cap, dollars=None, seconds=None, source=None, text=text)
     factor = rounds / earlier.round
-    dollars, seconds = earlier.dollars * factor, earlier.seconds * factor
-    line = f"{rounds} rounds at the price and speed of {earlier.id}"
-    return {**cap, "dollars": dollars, "seconds": seconds, "from": earlier.id, "text": line}
+    return Price(
+        cap_dollars=cap,
+        dollars=earlier.dollars * factor,
+        seconds=earlier.seconds * factor,
+        source=earlier.id,
+        text=f"{rounds} rounds at the price and speed of {earlier.id}",
+    )
 
 
-def _owner_fields(owner: Owner, usage: dict[str, Usage], trains: int, waits: int) -> dict[str, Any]:
+def _use(owner: Owner, usage: dict[str, Usage], trains: int, waits: int) -> OwnerUse:
     used = usage.get(owner.name, Usage(owner=owner.name))
-    return {
-        "owner": owner.name,
-        "weight": owner.weight,
-        "trains": trains,
-        "waits": waits,
-        "slot_seconds_today": round(used.slot_seconds, 1),
-        "dollars_today": round(used.dollars, 9),
-    }
+    return OwnerUse(
+        owner=owner.name,
+        weight=owner.weight,
+        trains=trains,
+        waits=waits,
+        slot_seconds_today=round(used.slot_seconds, 1),
+        dollars_today=round(used.dollars, 9),
+    )

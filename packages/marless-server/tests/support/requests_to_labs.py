@@ -62,10 +62,8 @@ class TestLab(ExitStack):
         answer, parts = Answer(), [body[start : start + 65536] for start in range(0, len(body), 65536)] or [b""]
 
         async def receive():
-            return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)} if parts else await quiet()
-
-        async def quiet():
-            await asyncio.sleep(60)
+            await asyncio.sleep(0 if parts else 60)
+            return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
 
         async def pass_on(message):
             if message["type"] == "http.response.start":

@@ -1,0 +1,157 @@
+"""The types of answers of the API. Its description is made from them. Times are UTC in ISO format, '' for never."""
+
+from typing import Any
+
+import msgspec
+
+from marless.coordinator.core.state import RoundLine
+from marless_server.store.runs import Status
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The base of all answers."""
+
+
+class Rights(Answer, frozen=True, kw_only=True):
+    """The rights of an owner. `code`: configurations may name code. `at_once`: the most runs that train at once."""
+
+    code: bool
+    weight: float
+    at_once: int | None
+
+
+class Quotas(Answer, frozen=True, kw_only=True):
+    """The most use of a day. null: no limit."""
+
+    slot_seconds_a_day: float | None
+    dollars_a_day: float | None
+
+
+class About(Answer, frozen=True, kw_only=True):
+    """The version of the API, and the holder of the token."""
+
+    version: str
+    owner: str
+    rights: Rights
+    quotas: Quotas
+
+
+class Price(Answer, frozen=True, kw_only=True):
+    """The forecast of a run: its dollars and seconds of training, from an earlier run."""
+
+    cap_dollars: float | None
+    dollars: float | None
+    seconds: float | None
+    source: str | None = msgspec.field(name="from")
+    text: str
+
+
+class CheckedRun(Answer, frozen=True, kw_only=True):
+    """A configuration that may be submitted."""
+
+    task: str
+    algorithm: str
+    price: Price
+
+
+class Run(Answer, frozen=True, kw_only=True):
+    """A run. `score` is the mean return of the last evaluation. `served_s` are seconds of slots.
+
+    `stops`: it stops after the tasks in flight. `place` and `waits_for` are null for a run that does not wait.
+    """
+
+    id: str
+    owner: str
+    task: str
+    algorithm: str
+    seed: int
+    status: Status
+    reason: str
+    created_at: str
+    began_at: str
+    ended_at: str
+    round: int
+    score: float | None
+    dollars: float
+    seconds: float
+    served_s: float
+    stops: bool
+    place: int | None
+    waits_for: str | None
+
+
+class SubmittedRun(Run, frozen=True, kw_only=True):
+    """A run that was submitted, with its forecast."""
+
+    price: Price
+
+
+class DetailedRun(Run, frozen=True, kw_only=True):
+    """A run with its configuration, and the limits that replace limits of the configuration."""
+
+    config: dict[str, Any]
+    limits: list[str]
+
+
+class RunPage(Answer, frozen=True, kw_only=True):
+    """A part of a list. `cursor` asks for the next part. It is null at the end."""
+
+    runs: list[Run]
+    cursor: int | None
+
+
+class RoundPage(Answer, frozen=True, kw_only=True):
+    """Rounds of a run. `after` asks for the next part. It is null at the end."""
+
+    rounds: list[RoundLine]
+    after: int | None
+
+
+class SlotUse(Answer, frozen=True, kw_only=True):
+    """A slot that serves a task. Of other owners' tasks, `run` and `work` are null."""
+
+    owner: str
+    run: str | None
+    work: str | None
+    seconds: float
+
+
+class QueuePlace(Answer, frozen=True, kw_only=True):
+    """A run that waits, with the reason. Of other owners' runs, `run` is null."""
+
+    place: int
+    owner: str
+    run: str | None
+    waits_for: str
+
+
+class OwnerUse(Answer, frozen=True, kw_only=True):
+    """An owner: the runs that train and wait, and the use of today (UTC)."""
+
+    owner: str
+    weight: float
+    trains: int
+    waits: int
+    slot_seconds_today: float
+    dollars_today: float
+
+
+class Pool(Answer, frozen=True, kw_only=True):
+    """The pool. `places`: the most runs that train at once. `ends`: the server ends after the tasks in flight."""
+
+    slots: int
+    places: int
+    ends: bool
+    busy: list[SlotUse]
+    queue: list[QueuePlace]
+    owners: list[OwnerUse]
+
+
+class ProblemDetails(Answer, frozen=True, kw_only=True, omit_defaults=True):
+    """A request that is refused (RFC 9457). `key` is the setting, parameter or header with the error."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    key: str = ""
