@@ -71,7 +71,7 @@ class Scene:
         self.name, self.team, self.spec = name, team, spec(sides, state_size=state_size)
         self.algorithm = algorithms.algorithm(name)
         replays = {"updates_per_round": 2, "batch_size": 7} if self.algorithm.config().replayed_steps else {}
-        given = {"hidden": [5, 4], **replays, "lr": 0.02, "max_grad_norm": TIGHT}
+        given = {"hidden": [5, 4], **replays, "lr": 0.02, "gamma": 0.9, "max_grad_norm": TIGHT}
         self.config = algorithms.configuration(self.algorithm, given | settings)
         self.rollouts = rollouts or [rollout(self.spec, seed, dtype) for seed in range(ROLLOUTS)]
         self.replay_buffer = ReplayBuffer(self.spec)

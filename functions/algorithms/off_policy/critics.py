@@ -117,7 +117,7 @@ def learn_values(
     rewards, scale, offset, normaliser = scale_rewards(context, name, signal, signal_of)
     steps = inputs.steps()
     future = least_after(minibatch, name, inputs, steps, after) + offset + bonus
-    targets = one_step(rewards, future, signal.terminal, config.gamma)
+    targets = one_step(rewards, future, signal.terminal, config.discount)
     step = critic_step(minibatch, name, CriticRows(steps, agents, signal.loss_mask, offset), targets)
     metrics: dict[str, float] = {}
     if due(context):
@@ -170,7 +170,7 @@ def critic_overestimation(
     signal, steps = learning_signal(context, agents, config.reward == "team"), inputs.steps()
     future = least_after(context, name, inputs, steps, after) + scale.offset
     if entropy is not None:
-        bonus = config.gamma * scale.reward * temperature * entropy * ~signal.terminal
+        bonus = config.discount * scale.reward * temperature * entropy * ~signal.terminal
         signal = signal._replace(rewards=signal.rewards + bonus)
     value = least_value(context, name, CriticRows(steps, agents, signal.loss_mask, scale.offset))
     return overestimation(context, name, value, future, signal, agents)

@@ -35,6 +35,6 @@ def overestimation(
     config, episode_ends = context.config, context.batch.ended
     scale = value_scale(context, name).reward
     rewards = signal.rewards / signal.rewards.dtype.type(scale)
-    returns = n_step_returns(rewards, signal.terminal, episode_ends, config.gamma, len(episode_ends)).targets(future)
+    returns = n_step_returns(rewards, signal.terminal, episode_ends, config.discount, len(episode_ends)).targets(future)
     gaps = scale * (values - returns)
     return ByAgent.of(agents, signal.loss_mask).means({"overestimation": gaps[signal.loss_mask]})

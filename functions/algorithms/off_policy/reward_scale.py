@@ -101,6 +101,6 @@ def scale_rewards(
 
 def _mean_return(context: Context[ReplayConfig], signal: LearningSignal) -> float:
     """The mean discounted return, to the end of the episode or of the rollout, over the rows that are learned from."""
-    episode_ends, gamma = context.batch.ended, context.config.gamma
+    episode_ends, gamma = context.batch.ended, context.config.discount
     returns = n_step_returns(signal.rewards, signal.terminal, episode_ends, gamma, len(episode_ends)).returns
     return float(returns[signal.loss_mask].mean(dtype=np.float64)) if signal.loss_mask.any() else 0.0

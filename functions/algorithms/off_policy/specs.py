@@ -30,7 +30,7 @@ TWIN_PARTS = ("twin", "twin_optimiser", "twin_target")
 CRITIC_PARTS = ("critic", "critic_optimiser", "critic_target", *TWIN_PARTS, "normaliser")
 
 
-class ReplayConfig(specification.NetworkConfig, frozen=True, kw_only=True):
+class ReplayConfig(specification.DiscountedConfig, frozen=True, kw_only=True):
     """The settings of replay. `time_limit`: Pardo et al., "Time Limits in Reinforcement Learning", 2018.
 
     Attributes:
@@ -52,7 +52,6 @@ class ReplayConfig(specification.NetworkConfig, frozen=True, kw_only=True):
     """
 
     lr: specification.LearningRate = 1e-3
-    gamma: specification.Discount = 0.9
     updates_per_round: Annotated[int, Meta(ge=1, le=MOST_UPDATES)] = 64
     batch_size: Annotated[int, Meta(ge=1, le=MOST_UNITS)] | None = None
     buffer_size: Annotated[int, Meta(ge=1, le=MOST_ENV_STEPS)] = 100_000
@@ -83,11 +82,11 @@ class ReplayConfig(specification.NetworkConfig, frozen=True, kw_only=True):
         return self.sequence_length or (None if self.recurrent else 1)
 
     def resolved(self, spec: EnvSpec) -> Self:
-        """Fills in the size of minibatches and the Huber loss's threshold."""
+        """Also fills in the size of minibatches and the Huber loss's threshold."""
         batch_size = self.batch_size or max(_SEGMENTS, _STEPS // (self.length or spec.horizon))
         # A termination that observations do not predict gives an outlier target, which would dominate a squared loss.
         huber_delta = _HUBER if self.huber_delta is None and self.time_limit == "terminal" else self.huber_delta
-        return structs.replace(self, batch_size=batch_size, huber_delta=huber_delta)
+        return structs.replace(super().resolved(spec), batch_size=batch_size, huber_delta=huber_delta)
 
     def incompatibility(self, steps: int) -> str:
         rollout = f"the {steps} that an actor plays"

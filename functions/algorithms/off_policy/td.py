@@ -72,7 +72,7 @@ class MultiStepConfig(Protocol):
     """The settings of targets that look several steps ahead."""
 
     @property
-    def gamma(self) -> float: ...
+    def discount(self) -> float: ...
 
     @property
     def n_step(self) -> int: ...
@@ -86,8 +86,8 @@ def multi_step_returns(
 ) -> NStepReturns | LambdaReturns:
     """Returns of n steps, or mixtures of them by λ, with the arrays of `n_step_returns`."""
     if not config.td_lambda:
-        return n_step_returns(rewards, terminated, ends, config.gamma, config.n_step)
-    return lambda_returns(rewards, terminated, ends, config.gamma, config.td_lambda)
+        return n_step_returns(rewards, terminated, ends, config.discount, config.n_step)
+    return lambda_returns(rewards, terminated, ends, config.discount, config.td_lambda)
 
 
 def lambda_returns(rewards: Array, terminated: Flags, ends: Flags, gamma: float, mixing: float) -> LambdaReturns:

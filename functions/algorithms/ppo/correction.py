@@ -51,7 +51,7 @@ def estimate_advantages(
 ) -> AdvantageEstimates:
     """GAE of a group's steps ``[n, T, E]``, or V-trace where an earlier policy sampled them and settings say so."""
     config = context.config
-    series = rewards, values, next_values, terminal, context.batch.ended, config.gamma, config.gae_lambda
+    series = rewards, values, next_values, terminal, context.batch.ended, config.discount, config.gae_lambda
     if context.age and CORRECTIONS[config.correction].traces:
         weights = row_weights(context, group)
         advantages = vtrace(*series, weights)

@@ -42,10 +42,9 @@ CORRECTIONS: Mapping[CorrectionName, Correction] = {
 }
 
 
-class PpoConfig(specification.NetworkConfig, frozen=True, kw_only=True):
+class PpoConfig(specification.DiscountedConfig, frozen=True, kw_only=True):
     """The settings of the PPO family.
 
-    MPE needs a short horizon: with gamma 0.99 separate networks stay on a plateau for a time that depends on the seed.
     `recurrent` and `data_chunk_length` follow the code of MAPPO. `time_limit`: Pardo et al., "Time Limits in
     Reinforcement Learning", 2018.
 
@@ -68,7 +67,6 @@ class PpoConfig(specification.NetworkConfig, frozen=True, kw_only=True):
 
     lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP)] | None = None
     critic_lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP)] | None = None
-    gamma: specification.Discount = 0.9
     gae_lambda: Annotated[float, Meta(ge=0, le=1)] = 0.95
     clip_coef: Annotated[float, Meta(gt=0, le=LARGEST)] = 0.2
     ent_coef: specification.EntropyWeight = 0.01
@@ -116,10 +114,9 @@ class PpoConfig(specification.NetworkConfig, frozen=True, kw_only=True):
         return view
 
     def resolved(self, spec: EnvSpec) -> Self:
-        """Fills in the learning rate. It is lower for larger teams, because their agents move each other's targets."""
-        if self.lr is not None:
-            return self
-        return msgspec.structs.replace(self, lr=1e-3 if len(spec.agents) < 6 else 7e-4)
+        """Also fills in the learning rate. It is lower for large teams, because agents move each other's targets."""
+        lr = (1e-3 if len(spec.agents) < 6 else 7e-4) if self.lr is None else self.lr
+        return msgspec.structs.replace(super().resolved(spec), lr=lr)
 
 
 TEAM = agent_inputs.CriticView(agent_inputs.state_width, agent_inputs.team_state)

@@ -109,7 +109,7 @@ def _joint_targets(context: Context[PqnConfig], group: int) -> dict[str, Array]:
 
 def _returns(context: Context[PqnConfig], signal: LearningSignal) -> LambdaReturns:
     config = context.config
-    return lambda_returns(signal.rewards, signal.terminal, context.batch.ended, config.gamma, config.td_lambda)
+    return lambda_returns(signal.rewards, signal.terminal, context.batch.ended, config.discount, config.td_lambda)
 
 
 @dataclass(frozen=True)

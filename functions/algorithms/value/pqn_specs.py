@@ -7,13 +7,12 @@ from msgspec import Meta
 from marless.functions.algorithms.specification import (
     AdamEpsilon,
     AlgorithmSpec,
-    Discount,
+    DiscountedConfig,
     Epochs,
     GradientNorm,
     HiddenWidths,
     LearningRate,
     Minibatches,
-    NetworkConfig,
     RewardName,
     StageSpec,
     TimeLimit,
@@ -28,7 +27,7 @@ from marless.functions.setting_limits import MOST_ENV_STEPS
 PARTS = ("policy", "policy_optimiser")
 
 
-class PqnConfig(NetworkConfig, frozen=True, kw_only=True, tag_field="name", tag="pqn"):
+class PqnConfig(DiscountedConfig, frozen=True, kw_only=True, tag_field="name", tag="pqn"):
     """Parallel Q-learning.
 
     Attributes:
@@ -43,7 +42,6 @@ class PqnConfig(NetworkConfig, frozen=True, kw_only=True, tag_field="name", tag=
     """
 
     lr: LearningRate = 2e-3
-    gamma: Discount = 0.9
     td_lambda: Annotated[float, Meta(ge=0, le=1)] = 0.5
     decomposition: Literal["sum", "none"] = "sum"
     reward: RewardName = "team"

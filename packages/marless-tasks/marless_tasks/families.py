@@ -34,7 +34,10 @@ FORAGING = TaskFamily(
 )
 # A side has dozens of equal agents, which share a network in all published settings.
 CROWDS = TaskFamily(
-    "marless_tasks.magent2", "magent2/battle", "many agents on a grid", defaults={**_SLOW, "sharing.rule": "all"}
+    "marless_tasks.magent2",
+    "magent2/battle",
+    "many agents on a grid",
+    defaults={**_SLOW, "sharing.rule": "all", "algorithm.gamma": 0.9},
 )
 # The published discount. An episode has 1,000 steps: with two of them a round is as long as elsewhere, and policies
 # change as often. Agents move different joints and have networks of their own, as by default.

@@ -122,7 +122,8 @@ def test_a_hyperparameter_is_checked_against_the_algorithm_asked_for():
 
 def test_settings_without_a_name_belong_to_the_default_task_and_algorithm():
     config = load(None, ["algorithm.lr=3e-4", "task.agents=4", "algorithm.engine=numpy"])
-    assert (config.algorithm, config.task.name) == (MappoConfig(lr=3e-4, engine="numpy"), "mpe/simple_spread")
+    expected = MappoConfig(lr=3e-4, gamma=0.9, engine="numpy")
+    assert (config.algorithm, config.task.name) == (expected, "mpe/simple_spread")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from marless.coordinator.config.defaults import fill_family
 from marless.coordinator.config.loading import convert, load
 from marless.coordinator.config.schema import ConfigError
 from marless.coordinator.config.task_defaults import FAMILIES
+from marless.functions.environments.episodic import single_class
 
 
 def changed(*settings):
@@ -134,27 +135,26 @@ def test_a_task_that_forgets_nothing_in_reset_is_made_anew_unless_the_user_says_
     assert own.actors.num_envs == 8
 
 
-def test_what_the_user_says_stands():
-    own = ("sharing.rule=none", "algorithm.gamma=0.9", "algorithm.reward=own")
-    assert changed("task.name=smax/8m", *own) == {}
-
-
-def test_engines_of_ours_have_the_general_defaults():
-    for task in ("mpe/simple_tag", "toy/signal", "matrix/climbing"):
-        assert changed(f"task.name={task}") == {}
-
-
 @pytest.mark.parametrize(
     ("task", "algorithm", "rule", "gamma"),
     [
-        ("pettingzoo:my_game:env", "mappo", "all", 0.97),
-        ("pettingzoo:my_game:env", "happo", "none", 0.97),
+        ("pettingzoo:my_game:env", "mappo", "all", None),
+        ("pettingzoo:my_game:env", "happo", "none", None),
         ("roles/apprentices", "mappo", "none", 0.9),
     ],
 )
-def test_equal_agents_of_a_task_that_nobody_measured_share_networks_and_look_far(task, algorithm, rule, gamma):
+def test_equal_agents_of_a_task_that_nobody_measured_share_networks(task, algorithm, rule, gamma):
     config = load(None, [f"task.name={task}", f"algorithm.name={algorithm}"])
     assert (config.sharing.rule, config.algorithm.gamma) == (rule, gamma)
+
+
+@pytest.mark.parametrize("algorithm", ["mappo", "pqn", "qmix", "maddpg"])
+@pytest.mark.parametrize("horizon, gamma", [(1, 0.97), (50, 0.97), (100, 0.975), (150, 59 / 60), (250, 0.99)])
+def test_the_discount_follows_from_the_longest_episode(horizon, gamma, algorithm):
+    settings = ["task.name=pettingzoo:my_game:env", f"algorithm.name={algorithm}"]
+    spec = single_class("agent", 2, 3, 3, horizon)
+    assert load(None, settings).algorithm.resolved(spec).discount == pytest.approx(gamma, rel=1e-12)
+    assert load(None, [*settings, "algorithm.gamma=0.5"]).algorithm.resolved(spec).discount == 0.5
 
 
 @pytest.mark.parametrize("name", ["mappo", "iql", "vdn", "qmix", "maddpg"])

@@ -60,7 +60,7 @@ def scene(name, spec, made, team=APART, precision=np.float64, seed=1, **settings
     algorithm, state = algorithms.algorithm(name), {}
     noise = {"noise_start": 0.1} if spec.classes[0].continuous else {}
     config = algorithms.configuration(
-        algorithm, {"hidden": [8], "batch_size": 64, "updates_per_round": 1, **noise, **settings}
+        algorithm, {"hidden": [8], "gamma": 0.9, "batch_size": 64, "updates_per_round": 1, **noise, **settings}
     )
     for group in sorted(set(team.groups)):
         state |= algorithms.implementation(algorithm).initialise(spec, team, config, seed, group)
@@ -170,6 +170,7 @@ def test_a_target_sees_what_target_policies_do_where_something_follows():
         algorithm,
         {
             "hidden": [8],
+            "gamma": 0.9,
             "batch_size": 64,
             "updates_per_round": 1,
             "noise_start": 0.1,

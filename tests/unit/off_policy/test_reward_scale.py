@@ -47,7 +47,7 @@ def test_the_level_is_the_mean_of_what_was_still_to_come_in_the_first_round():
     signal = LearningSignal(rewards, over, loss_mask=np.array([[[True], [True], [False]], [[True], [True], [True]]]))
     context = SimpleNamespace(
         tensors={"normaliser/g00": np.zeros(4)},
-        config=SimpleNamespace(gamma=0.5, standardise_rewards=False, centre_rewards=False),
+        config=SimpleNamespace(discount=0.5, standardise_rewards=False, centre_rewards=False),
         batch=SimpleNamespace(ended=np.zeros((3, 1), bool)),
     )
     found = scale_rewards(context, "g00", signal, lambda _: signal)
@@ -63,7 +63,7 @@ def test_centred_rewards_are_less_their_running_mean_and_values_have_no_level(st
     signal = LearningSignal(rewards, np.zeros((1, 4, 1), bool), loss_mask=np.ones((1, 4, 1), bool))
     context = SimpleNamespace(
         tensors={"normaliser/g00": np.zeros(4)},
-        config=SimpleNamespace(gamma=0.5, standardise_rewards=standardise, centre_rewards=True),
+        config=SimpleNamespace(discount=0.5, standardise_rewards=standardise, centre_rewards=True),
         batch=SimpleNamespace(ended=np.zeros((4, 1), bool)),
     )
     found = scale_rewards(context, "g00", signal, lambda _: signal)

@@ -253,7 +253,6 @@ def _warnings(config: RunConfig, subject: _Subject, trial: Trial) -> Iterator[st
         yield "the rewards of all agents sum to 0 in every step. If agents compete, set task.options.sides"
     elif config.task.name.startswith("pettingzoo:"):
         yield from _kinds_of_agents(subject.spec)
-        yield from _discount(config, subject.spec.horizon)
     yield from _slowness(config, subject, trial)
 
 
@@ -262,16 +261,6 @@ def _kinds_of_agents(spec: EnvSpec) -> Iterator[str]:
     kinds = list(dict.fromkeys(name.rstrip("0123456789").rstrip("_-") for name in spec.agents))
     if not spec.sides and 1 < len(kinds) < len(spec.agents):
         yield f"{' and '.join(kinds)} are one team. If they compete, set task.options.sides={','.join(kinds)}"
-
-
-def _discount(config: RunConfig, horizon: int) -> Iterator[str]:
-    """Yield a warning if the discount makes all but the start of an episode worthless: 1 / (1 - gamma) steps count."""
-    gamma = getattr(config.algorithm, "gamma", 1.0)
-    if gamma < 1 and 2 / (1 - gamma) < horizon:
-        yield (
-            f"algorithm.gamma={gamma:g} looks about {1 / (1 - gamma):.0f} steps ahead, and an episode may have"
-            f" {horizon:,}. If rewards come late, compare it with algorithm.gamma={1 - 1 / max(100, horizon):.4g}"
-        )
 
 
 def _slowness(config: RunConfig, subject: _Subject, trial: Trial) -> Iterator[str]:

@@ -96,7 +96,7 @@ class Learner:
 
         Episodes are truncated at T, so the last value is bootstrapped.
         """
-        gamma, decay = self.config.gamma, self.config.gae_lambda
+        gamma, decay = self.config.discount, self.config.gae_lambda
         values = raw * self._normaliser.scale + self._normaliser.centre
         residuals = rewards + gamma * values[:, 1:] - values[:, :-1]
         advantages = np.empty_like(residuals)
