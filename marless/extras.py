@@ -6,7 +6,6 @@ from pathlib import Path
 
 from marless.coordinator.errors import UserError
 from marless.functions.environments.starcraft.smac_scenarios import PACKAGES
-from marless.functions.environments.task_names import GUESTS
 from marless.program import pip_name
 
 # What each is for, and a module of everything that it brings; one of several does where there is a bar between them.
@@ -26,6 +25,7 @@ EXTRAS = {
     "datasets": ("episodes as Parquet", ("pyarrow",)),
     "networks": ("convolutions, modules of torch", ("torch", "onnx", "onnxscript", "onnxruntime")),
     "aws": ("runs and deployments on AWS", ("botocore", "aws_lambda_powertools")),
+    "cloud": ("upkeep of a deployment on AWS", ("botocore", "aws_lambda_powertools", "marless_cloud")),
     "emulated": ("AWS, emulated on this machine", ("botocore", "aws_lambda_powertools", "aws_emulator", "moto")),
     "cluster": ("workers of other machines", ("marless_cluster",)),
     "server": ("a queue of runs for several people", ("marless_server", "starlette", "uvicorn")),
@@ -50,12 +50,11 @@ EXTRAS = {
     ),
 }
 # What is on no package index comes first: a folder of the source tree, or a wheel that was built from it.
-_BESIDE = {
-    "emulated": ("packages/aws-emulator", "marless_aws_emulator-*.whl"),
-    **dict.fromkeys(("cluster", "ray"), ("packages/marless-cluster", "marless_cluster-*.whl")),
-    "server": ("packages/marless-server", "marless_server-*.whl"),
-    "language": ("packages/marless-language", "marless_language-*.whl"),
-    **dict.fromkeys(GUESTS.values(), ("packages/marless-tasks", "marless_tasks-*.whl")),
+_BESIDE = {"emulated": ("packages/aws-emulator", "marless_aws_emulator-*.whl")} | {
+    extra: (f"packages/{module.replace('_', '-')}", f"{module}-*.whl")
+    for extra, (_, modules) in EXTRAS.items()
+    for module in modules
+    if module.startswith("marless_")
 }
 # Where the extra is not enough: packages that are not on PyPI, and of which one does.
 _COMMANDS = {"smac": " or ".join(PACKAGES.values())}

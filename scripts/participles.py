@@ -24,6 +24,7 @@ PACKAGES = (
     *("packages/aws-emulator/aws_emulator", "packages/marless-cluster/marless_cluster"),
     *("packages/marless-language/marless_language", "packages/marless-tasks/marless_tasks"),
     "packages/marless-server/marless_server",
+    "packages/marless-cloud/marless_cloud",
 )
 
 

@@ -19,7 +19,7 @@ from marless.infra.packaging import containers
 # Images of failed deployments expire; those that a function uses have a second tag and stay: a version keeps using its
 # image. "An image that matches the tagging requirements of a rule cannot be expired by a rule with a lower priority"
 # (Amazon ECR user guide, "Automate the cleanup of images by using lifecycle policies in Amazon ECR").
-_LIVE = "live-"
+LIVE_TAG = "live-"
 _MORE_THAN_A_REPOSITORY_HOLDS = 100_000
 _LIFECYCLE = [
     {
@@ -27,7 +27,7 @@ _LIFECYCLE = [
         "description": "images of deployed versions stay",
         "selection": {
             "tagStatus": "tagged",
-            "tagPrefixList": [_LIVE],
+            "tagPrefixList": [LIVE_TAG],
             "countType": "imageCountMoreThan",
             "countNumber": _MORE_THAN_A_REPOSITORY_HOLDS,
         },
@@ -112,10 +112,10 @@ def keep_image(cloud: Cloud, tenant: str, address: str) -> None:
         return
     registry, name, tag = cloud.client("ecr"), repository(tenant), address.rpartition(":")[2]
     (image,) = registry.batch_get_image(repositoryName=name, imageIds=[{"imageTag": tag}])["images"]
-    kind = {key: image[key] for key in ("imageManifestMediaType",) if key in image}
+    image = {key: image[key] for key in ("imageManifest", "imageManifestMediaType") if key in image}
     already_exists = registry.exceptions.ImageAlreadyExistsException, registry.exceptions.ImageTagAlreadyExistsException
     with suppress(*already_exists):
-        registry.put_image(repositoryName=name, imageManifest=image["imageManifest"], imageTag=f"{_LIVE}{tag}", **kind)
+        registry.put_image(repositoryName=name, imageTag=f"{LIVE_TAG}{tag}", **image)
 
 
 def _make_bucket(cloud: Cloud, bucket: str, account: str, region: str) -> None:

@@ -39,10 +39,9 @@ _PLAY = {
     "check", "train", "pretrain", "worker", "resume", "study", "ablate", "estimate", "plan", "evaluate", "crossplay",
     "replay", "report", "log", "export",
 }  # fmt: skip
-# Commands of other packages.
-_GUESTS = Registry[ModuleType](
-    "marless.commands", {}, "command {}".format, error=UserError, extras=dict.fromkeys(("serve", "server"), "server")
-)
+# Commands of other packages, and the extras that install those of this project.
+_EXTRAS = {"serve": "server", "server": "server", "cloud prune": "cloud"}
+_GUESTS = Registry[ModuleType]("marless.commands", {}, "command {}".format, error=UserError, extras=_EXTRAS)
 # Columns of the overview, and the fewest columns for what explains an example.
 _WIDTH, _NARROW = 79, 24
 # Commands whose results are files: what they say meanwhile may be lost without harm.

@@ -55,6 +55,7 @@ FAMILIES = {
         "archive": "write a run of the cloud into one file",
         "restore": "bring a run of the cloud back from that file",
         "remove": "delete runs in the cloud",
+        "prune": "list and delete unneeded parts of a deployment",
     },
 }
 # Commands that most users never need.

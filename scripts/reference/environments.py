@@ -25,6 +25,7 @@ OTHER_EXTRAS = {
     "networks",
     "cluster",
     "server",
+    "cloud",
     "ray",
     "aws",
     "emulated",

@@ -1,12 +1,29 @@
 """Principals of an emulated account: a role with a given policy, and clients with a session of it."""
 
 import json
+import os
 import time
 from typing import Any
 
+import pytest
+
+from aws_emulator import account as accounts
+from aws_emulator.settings import AccountSettings
+from marless.cloud.emulated_account import cloud_at
 from marless.infra.aws.clients import Cloud
+from marless.infra.packaging.package_build import ROOT
 
 ACCOUNT = "123456789012"
+
+
+@pytest.fixture(scope="session")
+def operator(tmp_path_factory):
+    far, lifeline = os.pipe()
+    started = accounts.start(tmp_path_factory.mktemp("callers"), AccountSettings(code=(ROOT,)), lifeline=far)
+    os.close(far)
+    yield cloud_at(started.whereabouts)
+    started.stop()
+    os.close(lifeline)
 
 
 def principal(operator: Cloud, name: str, document: dict[str, Any]) -> Cloud:

@@ -49,5 +49,15 @@ class MotoServices:
     def _app(self, name: str) -> App:
         if name not in self._apps:
             with self._loading:
+                if name == "lambda":
+                    _publish_versions_once()
                 self._apps[name] = self._apps.get(name) or create_backend_app(_SERVICES[name])  # type: ignore[arg-type]
         return self._apps[name]
+
+
+def _publish_versions_once() -> None:
+    from moto.awslambda.models import LambdaStorage
+
+    from aws_emulator.published_versions import publish_version
+
+    LambdaStorage.publish_version = publish_version  # type: ignore[assignment]

@@ -64,11 +64,15 @@ _OPERATIONS: Mapping[str, Mapping[str, tuple[_Known, ...]]] = {
     "budgets": {"DescribeBudgets": (_Known("budgets:ViewBudget"),)},
     "ecr": {
         "DescribeRepositories": (_Known("ecr:DescribeRepositories"),),
-        "DeleteRepository": (_Known("ecr:DeleteRepository", _REPOSITORY),),
+        **{
+            name: (_Known(f"ecr:{name}", _REPOSITORY),)
+            for name in ("BatchDeleteImage", "DeleteRepository", "DescribeImages")
+        },
     },
 }
 _LAMBDA = "/2015-03-31/functions"
-_OF_FUNCTION = re.compile(rf"{_LAMBDA}/(?:arn:aws:lambda:[a-z0-9-]+:\d{{12}}:function:)?([\w-]{{1,64}})(/versions)?")
+_OF_FUNCTION = re.compile(rf"{_LAMBDA}/(?:arn:aws:lambda:[a-z0-9-]+:\d{{12}}:function:)?([\w-]{{1,64}})(/[va]\w+)?")
+_READS = {None: "GetFunction", "/versions": "ListVersionsByFunction", "/aliases": "ListAliases"}
 
 
 def management_actions(environ: Environ, service: str, region: str, account: str) -> list[ServiceAction] | None:
@@ -96,14 +100,15 @@ def function_actions(environ: Environ, region: str, account: str) -> list[Servic
     if method == "GET" and path.rstrip("/") == _LAMBDA:
         return [ServiceAction("lambda:ListFunctions", "*")]
     match = _OF_FUNCTION.fullmatch(path)
-    if match is None:
+    if match is None or match[2] not in _READS:
         return None
     arn = f"arn:aws:lambda:{region}:{account}:function:{match[1]}"
-    if method == "GET" and match[2]:
-        return [ServiceAction("lambda:ListVersionsByFunction", arn)]
+    (qualifier,) = parse_qs(environ.get("QUERY_STRING", "")).get("Qualifier", [""])
+    qualified = f"{arn}:{qualifier}" if qualifier else arn
+    if method == "GET":
+        return [ServiceAction(f"lambda:{_READS[match[2]]}", qualified)]
     if method == "DELETE" and not match[2]:
-        (qualifier,) = parse_qs(environ.get("QUERY_STRING", "")).get("Qualifier", [""])
-        return [ServiceAction("lambda:DeleteFunction", f"{arn}:{qualifier}" if qualifier else arn)]
+        return [ServiceAction("lambda:DeleteFunction", qualified)]
     return None
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication
 
 _INVOCATIONS = re.compile(r"/2015-03-31/functions/(?P<name>[^/]+)/invocations/?")
+_FUNCTION = re.compile(r"/2015-03-31/functions/(?P<name>[^/]+)/?")
 _SETTINGS = re.compile(r"/2016-08-19/account-settings/?")
 _PIECE = 1 << 16
 
@@ -31,9 +32,10 @@ class LambdaApi:
 
     def __call__(self, environ: dict[str, Any], start_response: "StartResponse") -> Iterable[bytes]:
         answer = self._route(environ["REQUEST_METHOD"], environ["PATH_INFO"])
-        if answer is None:
-            return self._app(environ, start_response)
         try:
+            if answer is None:
+                self._forget_version(Request(environ))
+                return self._app(environ, start_response)
             response = answer(Request(environ))
         except Refused as refusal:
             response = _refusal(refusal)
@@ -46,6 +48,12 @@ class LambdaApi:
         if method == "GET" and _SETTINGS.fullmatch(path):
             return self._settings
         return None
+
+    def _forget_version(self, request: Request) -> None:
+        """A version that the application deletes is not invoked any more."""
+        function, qualifier = _FUNCTION.fullmatch(request.path), request.args.get("Qualifier")
+        if request.method == "DELETE" and function and qualifier:
+            self._lambdas.remove_version(function["name"].rpartition(":")[2], qualifier)
 
     def _invoke(self, request: Request, name: str) -> Response:
         kind = request.headers.get("X-Amz-Invocation-Type", "RequestResponse")

@@ -110,6 +110,10 @@ class Lambdas:
         self._registry.remove(name)
         self._pool.retire(name)
 
+    def remove_version(self, name: str, version: str) -> None:
+        """Removes a version, which is then not found any more."""
+        self._registry.remove_version(name, version)
+
     def check(self, name: str, qualifier: str | None = None) -> Result:
         """A dry run; raises `Refused` if there is no such function."""
         target = self._registry.resolve(name, qualifier)

@@ -104,6 +104,11 @@ class Registry:
             self._versions.pop(name, None)
             self._newest.pop(name, None)
 
+    def remove_version(self, name: str, version: str) -> None:
+        """Removes a version; a missing one is ignored."""
+        with self._lock:
+            self._versions.get(name, {}).pop(version, None)
+
     def resolve(self, name: str, qualifier: str | None) -> Target:
         """Resolves a name, a partial ARN or an ARN, each with an optional qualifier; raises `Refused`."""
         match = _NAME.fullmatch(name)

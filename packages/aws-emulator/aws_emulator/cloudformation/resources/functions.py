@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from aws_emulator.cloudformation.resources.kind import (
     Clients,
     PhysicalResource,
@@ -156,7 +158,8 @@ class Function:
     def create(self, name: str, properties: Properties) -> PhysicalResource:
         self._functions.require_memory(properties)
         client, name = self._clients("lambda"), properties.get("FunctionName", name)
-        answer = client.create_function(FunctionName=name, Code={"ZipFile": _PLACEHOLDER}, **_configuration(properties))
+        code = self._code(properties)
+        answer = client.create_function(FunctionName=name, Code=code, **_package(code), **_configuration(properties))
         with delete_on_failure(self, PhysicalResource(name, {"Arn": answer["FunctionArn"]}), properties) as physical:
             self._reserve(name, properties)
             self._functions.set(name, properties)
@@ -164,6 +167,8 @@ class Function:
 
     def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
         self._functions.require_memory(after)
+        if before.get("Code") != after.get("Code"):
+            self._clients("lambda").update_function_code(FunctionName=physical.id, **self._code(after))
         if _configuration(before) != _configuration(after):
             self._clients("lambda").update_function_configuration(FunctionName=physical.id, **_configuration(after))
         if "ReservedConcurrentExecutions" in changed_properties(before, after):
@@ -175,6 +180,17 @@ class Function:
         with suppress(self._clients("lambda").exceptions.ResourceNotFoundException):
             self._clients("lambda").delete_function(FunctionName=physical.id)
 
+    def _code(self, properties: Properties) -> dict[str, Any]:
+        """The package for moto, which describes it. A program that runs from its folders may have none."""
+        code = properties.get("Code", {})
+        if "ImageUri" in code:
+            return {"ImageUri": code["ImageUri"]}
+        try:
+            self._clients("s3").head_object(Bucket=code["S3Bucket"], Key=code["S3Key"])
+        except (ClientError, KeyError):
+            return {"ZipFile": _PLACEHOLDER}
+        return {"S3Bucket": code["S3Bucket"], "S3Key": code["S3Key"]}
+
     def _reserve(self, name: str, properties: Properties) -> None:
         client, concurrency = self._clients("lambda"), properties.get("ReservedConcurrentExecutions")
         self._functions.reserve(name, None if concurrency is None else int(concurrency))
@@ -182,6 +198,10 @@ class Function:
             client.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=int(concurrency))
         elif "ReservedConcurrentExecutions" in client.get_function_concurrency(FunctionName=name):
             client.delete_function_concurrency(FunctionName=name)
+
+
+def _package(code: Mapping[str, Any]) -> dict[str, str]:
+    return {"PackageType": "Image"} if "ImageUri" in code else {}
 
 
 def _configuration(properties: Properties) -> dict[str, Any]:
