@@ -52,8 +52,8 @@ ROOT = Path("ablations")
 
 @dataclass(frozen=True, repr=False)
 class AblationResult(ShownResult):
-    """The result of an ablation: its `comparison`, which is None without a run of the baseline, and the finished `runs`
-    by arm and seed. `failures` are the reasons of failed runs, by arm and seed. Without matplotlib, `has_pictures` is
+    """The result of an ablation: its `comparison`, or None before the baseline has a run, and the finished `runs` by
+    arm and seed. `failures` are the reasons of failed runs, by arm and seed. Without matplotlib, `has_pictures` is
     False."""
 
     folder: Path
@@ -80,7 +80,7 @@ class AblationResult(ShownResult):
 
 
 class AblationView(CampaignView):
-    """Shows an ablation while its runs train; this one shows nothing."""
+    """Shows an ablation while its runs train. This one shows nothing."""
 
     def show_comparison(self, result: AblationResult) -> None:
         """The arms were compared."""
@@ -128,8 +128,8 @@ def plan(
     reference: str | None = None,
     registration: str | None = None,
 ) -> Ablation:
-    """The ablation of one task, by default in a folder after task and algorithm; `reference` is as in
-    `reference_policy`. Without a `registration` it gets the hash of its own settings, arms, seeds and contrasts.
+    """The ablation of one task, by default in a folder after task and algorithm. See `reference_policy` for
+    `reference`. An ablation without a `registration` gets the hash of its settings, arms, seeds and contrasts.
 
     Raises `ConfigError` for headlines that cannot be, for an arm that the settings exclude, and `UserError`.
     """
@@ -145,7 +145,7 @@ def plan(
 
 
 def reference_policy(text: str, base: RunConfig) -> TeamPolicy:
-    """The policies of a run or a file as opponents; raises `UserError` when they cannot play the task."""
+    """The policies of a run or a file as opponents. Raises `UserError` if they cannot play the task."""
     path = Path(text) if Path(text).is_file() else RUNS.find(text).path
     try:
         crossplay.sides(base.task)
@@ -247,7 +247,7 @@ def _declare(ablation: Ablation) -> Declaration:
 
 
 def _result(campaign: AblationCampaign, stopping: Signals) -> AblationResult:
-    """Writes tables and pictures of the finished runs, unless the ablation was stopped or its baseline has none."""
+    """Writes tables and pictures of the finished runs, except after a stop or if the baseline has none."""
     ablation, failed = campaign.ablation, len(campaign.failures)
     runs, baseline = ablation.folder / "runs", ablation.arms[0].name
     comparison, pictures = None, list[str]()

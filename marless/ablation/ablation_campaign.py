@@ -1,4 +1,4 @@
-"""An ablation and its campaign: arms over seeds; some arms take their number of rollouts from another arm's runs."""
+"""An ablation and its campaign: arms over seeds. Some arms take their number of rollouts from another arm's runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,9 +26,9 @@ BASE = "base.toml"
 
 @dataclass(frozen=True)
 class Ablation:
-    """One task's ablation: the first of `arms` is the baseline, `random` the return of random play, `headlines` the
-    contrasts declared before the runs, and `reference` has the opponents of each side of competing agents. The runs
-    keep the `registration`, the hash of the suite's file or of this ablation."""
+    """One task's ablation: the first of `arms` is the baseline, `random` the return of random play, and `headlines` the
+    contrasts declared before the runs. `reference` has the opponents of each side of competing agents. The runs keep
+    the `registration`, the hash of the suite's file or of this ablation."""
 
     folder: Path
     base: RunConfig
@@ -59,7 +59,7 @@ class AblationCampaign(CellCampaign):
 
     @property
     def failures_by_arm(self) -> dict[str, dict[int, str]]:
-        """Why runs failed, by arm and seed."""
+        """The reasons of failed runs, by arm and seed."""
         by_arm: dict[str, dict[int, str]] = {}
         for cell, why in self.failures.items():
             by_arm.setdefault(cell.arm.name, {})[cell.seed] = why
@@ -95,8 +95,8 @@ class AblationCampaign(CellCampaign):
             self.failures[cell] = run.reason
 
     def play_sides(self, reference: TeamPolicy) -> None:
-        """Adds what each side returns against random play and against the `reference`, on the same start states for
-        runs of the same seed."""
+        """Adds each side's returns against random play and against the `reference`, on the same start states for runs
+        of the same seed."""
         episodes = self.ablation.base.evaluation_sizes(reference.spec.horizon).final
         for cell in self.cells:
             results = self.results[cell.arm.name]

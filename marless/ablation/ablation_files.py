@@ -1,5 +1,5 @@
-"""The files that an ablation writes beside its runs: table.md, table.json, results.csv, curves.csv
-and the pictures."""
+"""The files that an ablation writes next to its runs: table.md, table.json, results.csv, curves.csv and the
+pictures."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -21,7 +21,7 @@ from marless.studies.registration import count, remark
 
 
 def write(campaign: AblationCampaign) -> tuple[PairedComparison, list[str]]:
-    """Writes all files; returns the comparison and the pictures' names, none without matplotlib.
+    """Writes all files. Returns the comparison and the pictures' names, which are [] without matplotlib.
 
     The baseline needs a run. Raises `StorageFault`.
     """

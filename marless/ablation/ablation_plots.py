@@ -52,7 +52,7 @@ Arms = Mapping[str, Runs]
 
 
 def draw(arms: Arms, folder: Path, title: str) -> list[str]:
-    """Draws all pictures of arms with runs; returns the file names. Raises `MissingExtra` without matplotlib."""
+    """Draws all pictures of arms with runs. Returns the file names. Raises `MissingExtra` without matplotlib."""
     for axis, (name, _) in _AXES.items():
         _returns(arms, axis, folder / name, title)
     _rounds(arms, folder / "rounds.png", title)
@@ -179,7 +179,7 @@ def _bill(arms: Arms, path: Path, title: str) -> None:
 
 
 def _groups(arms: Arms, path: Path, title: str) -> bool:
-    """Network sharing in the first seed of every arm whose groups changed or might have; False without any."""
+    """Network sharing in the first seed of every arm with groups that changed or might have. False without one."""
     first = {name: runs[min(runs)] for name, runs in arms.items()}
     sharing = {
         name: run

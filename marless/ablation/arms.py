@@ -1,9 +1,9 @@
 """The arms of an ablation: an arm is a name and settings that override the user's configuration.
 
-The arm `marless` holds the rules as the MARLess paper ("Multi-Agent Reinforcement Learning with Serverless Computing",
-SoCC 2025) describes them; where its text and figures differ, the modules of the rules name the reading. The paper
-has no controls. Those here are: `packed` (all learners in one function, the same algorithm), and for both
-sets of rules their scaling on its signal in random order and its mean number of rollouts in every round.
+The arm `marless` holds the rules that the MARLess paper describes ("Multi-Agent Reinforcement Learning with Serverless
+Computing", SoCC 2025). If its text and figures differ, the modules of the rules name the reading. The paper has no
+controls. The controls here are `packed` (all learners in one function, the same algorithm), and two for each set of
+rules. They are scaling on its signal in random order, and its mean number of rollouts in every round.
 """
 
 import difflib
@@ -38,8 +38,8 @@ SHARING: dict[str, Settings] = {
     },
     "ours": {"sharing.rule": "dynamic"},
 }
-# The reading of the paper in which its figure of function dollars appears: sharing begins with the first full window,
-# lasts, keeps two policies, and a shared learner does the work of one member's.
+# The reading of the paper that gives its figure of function dollars. Sharing begins with the first full window, lasts,
+# keeps two policies, and a shared learner does one member's work.
 SHARING["paper-figure"] = {**SHARING["paper"], "sharing.rule": "lasting", "sharing.cap": 2, "sharing.rows": "member"}
 
 # The rules of axes that are not varied.
@@ -144,13 +144,13 @@ def combination(sharing: str, scaling: str, placement: str) -> Arm:
 
 
 def _tested_arm(sharing: str, scaling: str, placement: str) -> str:
-    """The combination that differs in the signals alone; '' for one that is no control."""
+    """The combination that differs in the signals alone, or '' for one that is no control."""
     a, b = sharing.removeprefix(_SHUFFLED), scaling.removeprefix(_SHUFFLED).removeprefix(_MEAN)
     return f"{a}+{b}@{placement}" if (a, b) != (sharing, scaling) else ""
 
 
 def controls(names: Iterable[str]) -> list[tuple[str, str]]:
-    """(control, tested arm) for every control whose tested arm is also among `names`.
+    """(control, tested arm) for every control with a tested arm among `names`.
 
     An arm equals the combination with its settings: ``ours+shuffled:gns@split`` is a control of `ours`. Unknown names
     are ignored.
@@ -175,7 +175,7 @@ def _combination(name: str) -> Arm | None:
 
 
 def configuration(arm: Arm, base: RunConfig, rollouts: int | None = None) -> RunConfig:
-    """The user's configuration with the arm's settings; raises `ConfigError` naming the arm when it is invalid."""
+    """The user's configuration with the arm's settings. Raises `ConfigError` naming the arm if it is invalid."""
     return convert(merge(msgspec.to_builtins(base), nest(settings(arm, rollouts))), f"arm {arm.name}")
 
 

@@ -42,7 +42,7 @@ def _saving_without_signal(item: Control) -> str:
 
 
 def probability(item: Control) -> str:
-    """Two digits; a dash for a bound, which is not tested for equality."""
+    """Two digits, or a dash for a bound, which is not tested for equality."""
     if item.bound != "exact" or item.dollars is None or item.dollars.p_value is None:
         return NONE
     return f"= {item.dollars.p_value:.2g}" if item.dollars.p_value >= 0.001 else "< 0.001"
@@ -54,7 +54,7 @@ def percentage(value: float) -> str:
 
 
 def ratio_text(ratio: float) -> str:
-    """Two digits; ratios of 100 and more are not spelled out."""
+    """Two digits. Ratios of 100 and more are not spelled out."""
     if ratio < 0.1:
         return np.format_float_positional(ratio, precision=2, fractional=False)
     return f"{ratio:.2f}" if ratio < 100 else "over 100"

@@ -30,7 +30,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 def read(folder: Path) -> Declaration | None:
-    """The folder's study, None for a new folder; raises `ConfigError` when it is unreadable."""
+    """The folder's study, or None for a new folder. Raises `ConfigError` if it is unreadable."""
     path = folder / FILE
     if not path.exists():
         return None
@@ -41,14 +41,14 @@ def read(folder: Path) -> Declaration | None:
 
 
 def write(folder: Path, study: Declaration) -> None:
-    """Writes the study durably; raises `StorageFault`."""
+    """Writes the study durably. Raises `StorageFault`."""
     RunFolder(folder).write(FILE, to_json_file(study), durable=True)
 
 
 def merge(folder: Path, old: Declaration | None, new: Declaration) -> Declaration:
-    """Merges both studies: arms may be added, not changed, and headlines are those of the first command.
+    """Merges both studies. Arms may be added, not changed, and the first command's headlines stay.
 
-    Raises `ConfigError` naming what changed.
+    Raises `ConfigError` naming the change.
     """
     if old is None:
         return new

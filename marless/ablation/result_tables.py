@@ -35,7 +35,7 @@ def markdown(
     remarks: Sequence[str],
     pictures: Sequence[str],
 ) -> str:
-    """table.md; `arms` maps names to descriptions and settings, `pictures` are files beside it."""
+    """table.md. `arms` maps names to descriptions and settings, `pictures` are files next to it."""
     parts = [f"# {title}", *remarks, *(part for section in sections(table) for part in section.markdown)]
     parts += [f"![{name.removesuffix('.png').replace('_', ' ')}]({name})" for name in pictures]
     bullets = [

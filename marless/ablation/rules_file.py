@@ -35,7 +35,7 @@ class RulesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     A file with `tasks` gives each task its own folder. The `target` lies this share of the way from random play to the
     best static arm. The study refuses to choose settings on `hold_outs`. A file of one task has the return of `random`
-    play, and may name a `reference`: a run whose policies are the opponents of each side.
+    play, and may name a `reference`: a run with the opponents of each side.
     """
 
     rules: Annotated[list[str], Meta(min_length=1)]

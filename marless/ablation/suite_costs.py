@@ -1,8 +1,8 @@
-"""What the arms of a suite pay for a return that is good in each of its tasks, and what they decide on the way.
+"""Compute the cost of each arm of a suite for a good return in each task, and its decisions on the way.
 
-The target of a task is `SHARE` of the way from random play to the final return of the best static arm, one whose groups
-and number of rollouts never change. The regret of an arm is its dollars to the target divided by those of the static
-arm that reaches it for the fewest: 1 is the best that one fixed choice can do if it is known beforehand.
+The target of a task is `SHARE` of the way from random play to the final return of the best static arm. The groups and
+the number of rollouts of a static arm never change. The regret of an arm is its dollars to the target divided by the
+cheapest static arm's. A regret of 1 is the best that one fixed choice can do if it is known beforehand.
 """
 
 import math
@@ -28,9 +28,9 @@ class ArmCost(msgspec.Struct, frozen=True, kw_only=True):
     """The dollars of an arm until its target, as a geometric mean. `reached` of `runs` reach the target.
     `spent` is by seed. `runs` includes failed runs, which are not in `spent`.
 
-    `regret` is None if a run of the arm failed, and if no static arm always reaches the target. `first` and `last`:
-    mean rollouts in the first and the last fifth of the rounds. `changed`: runs whose groups changed. `agreement`: the
-    adjusted Rand index of the last groups and the true roles, None without any.
+    `regret` is None if a run of the arm failed, or every static arm sometimes misses the target. `first` and `last`:
+    mean rollouts in the first and the last fifth of the rounds. `changed`: runs with changed groups. `agreement`: the
+    adjusted Rand index of the last groups and the true roles, or None if roles are unknown.
     """
 
     final_return: float
@@ -46,7 +46,7 @@ class ArmCost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def misses(self) -> bool:
-        """Whether some run does not reach the target, or failed."""
+        """Return True if some run misses the target, or failed."""
         return self.reached < self.runs
 
 
@@ -64,8 +64,8 @@ class TaskCosts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ratio(msgspec.Struct, frozen=True, kw_only=True):
-    """A ratio of dollars with its 95 % interval, None where there are too few runs; `bound` if some run of the arm or
-    of the other missed the target: '≥', '≤', '~' for both, or ''."""
+    """A ratio of dollars with its 95 % interval, or None for too few runs. `bound` is set if a run of either arm missed
+    the target: '≥', '≤', '~' for both, or ''."""
 
     value: float
     ci95: tuple[float, float] | None
@@ -73,7 +73,7 @@ class Ratio(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_static(arm: Arm) -> bool:
-    """Whether the arm's groups and number of rollouts never change and follow from no other arm's."""
+    """Return True if the arm's groups and number of rollouts stay fixed and are independent of other arms."""
     sharing, scaling = (str(arm.settings[key]) for key in ("sharing.rule", "scaling.rule"))
     return not (SHARING_MODES[sharing].switches or SCALING_RULES[scaling].adapts or arm.rollouts_of)
 
@@ -127,8 +127,8 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def contrasts(tasks: Sequence[TaskCosts], arms: Sequence[Arm]) -> list[tuple[str, str]]:
-    """(arm, other) for every arm with a rule, no control: against the best single static arm, against one network and
-    separate ones with the same scaling, and against its controls."""
+    """(arm, other) for every arm with a rule, no control. The others are the best single static arm, one network and
+    separate ones with the same scaling, and its controls."""
     arms_by_name = {arm.name: arm for arm in arms}
     single, pairs = best_single(tasks, arms), []
     for arm in arms:
@@ -146,15 +146,15 @@ def contrasts(tasks: Sequence[TaskCosts], arms: Sequence[Arm]) -> list[tuple[str
 
 
 def ratio(task: TaskCosts, name: str, other: str) -> Ratio | None:
-    """Dollars to the target of an arm over those of another, paired by seed, by Student's t on logarithms; None without
-    common seeds, and if a run of one of them failed."""
+    """Dollars to the target of an arm over the other's, paired by seed, by Student's t on logarithms. None if common
+    seeds are missing or a run failed."""
     logarithms = _logarithms(task, name, other)
     return _ratio([logarithms], _bound([task], name, other)) if logarithms else None
 
 
 def overall(tasks: Sequence[TaskCosts], name: str, other: str) -> Ratio | None:
-    """The geometric mean of the tasks' ratios, each task with the same weight; with the degrees of freedom of Welch and
-    Satterthwaite for a sum of means. None unless all tasks have the ratio."""
+    """The geometric mean of the tasks' ratios, each task with the same weight. The degrees of freedom are Welch's and
+    Satterthwaite's for a sum of means. None if a task lacks the ratio."""
     by_task = [_logarithms(task, name, other) for task in tasks]
     return _ratio(by_task, _bound(tasks, name, other)) if all(by_task) else None
 

@@ -18,7 +18,7 @@ _GREY = "#505050"
 
 
 def draw(tasks: Sequence[TaskCosts], arms: Sequence[Arm], folder: Path, title: str) -> list[str]:
-    """Draws the arms that all tasks have, the lowest geometric mean first; returns the file's name, if there is one.
+    """Draws the arms that all tasks have, the lowest geometric mean first. Returns the file's name, if there is one.
 
     Raises `MissingExtra` without matplotlib.
     """

@@ -1,4 +1,4 @@
-"""The page of a suite: what every arm returns in each task, what it pays for a good return, and what rules decide."""
+"""The page of a suite: every arm's return in each task, its cost for a good return, and the rules' decisions."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -12,9 +12,9 @@ from marless.coordinator.errors import UserError
 
 @dataclass(frozen=True)
 class ComparedArm:
-    """Runs of the same settings by task and seed; every task has the same `seeds`.
+    """Runs of the same settings by task and seed. Every task has the same `seeds`.
 
-    `settings` are the values, by key, in which an arm differs from others whose name does not say so.
+    `settings` are the values, by key, that tell an arm from others if the names do not say so.
     """
 
     name: str
@@ -35,10 +35,9 @@ class ComparedArm:
 def arms_of(runs: Sequence[ComparedRun], by: Sequence[str] = ()) -> tuple[list[ComparedArm], dict[str, str]]:
     """The arms in the order of the runs, and the runs left out as their seed is missing on another task.
 
-    Without `by` the settings that a study lists by name are arms. Of other runs, and where the settings repeat the same
-    arms on several tasks, those are of one arm whose configurations are the same but for seed, task and number of
-    agents. Raises `UserError` for an unknown key, for a seed that an arm has twice on a task, for arms of different
-    tasks, and where each task has an algorithm of its own.
+    Without `by` the settings that a study lists by name are arms. Other runs, and settings that repeat the same arms on
+    several tasks, form arms by configuration, apart from seed, task and number of agents. Raises `UserError` for an
+    unknown key, a seed that an arm has twice on a task, arms of different tasks, and tasks with different algorithms.
     """
     keys = keys_.expanded(by, runs) if by else keys_.splitting(runs, (TASK, AGENTS))
     arms = _listed_arms(runs) if not by and _are_listed(runs, keys) else _split(runs, keys)
@@ -48,8 +47,8 @@ def arms_of(runs: Sequence[ComparedRun], by: Sequence[str] = ()) -> tuple[list[C
 
 
 def _are_listed(runs: Sequence[ComparedRun], keys: Sequence[str]) -> bool:
-    """Whether the settings that a study lists are the arms: there are several, and they are no grid of arms, told apart
-    by `keys`, and tasks."""
+    """Return True if the settings that a study lists are the arms: there are several, and they form no grid of tasks
+    and arms (by `keys`)."""
     settings = {run.setting for run in runs}
     if None in settings or len(settings) < 2:
         return False
@@ -60,7 +59,7 @@ def _are_listed(runs: Sequence[ComparedRun], keys: Sequence[str]) -> bool:
 
 
 def _listed_arms(runs: Sequence[ComparedRun]) -> list[ComparedArm]:
-    """An arm for each setting; settings of several studies that are the same but for the study are one."""
+    """An arm for each setting. Settings of several studies that are the same except for the study are one."""
     content: dict[object, str] = {}
     members: dict[tuple[str, str], list[ComparedRun]] = {}
     for run in runs:
@@ -126,7 +125,7 @@ def _require_one_algorithm(arms: Sequence[ComparedArm]) -> None:
 
 
 def with_equal_seeds(arms: Sequence[ComparedArm]) -> tuple[list[ComparedArm], dict[str, str]]:
-    """Keeps the seeds that an arm has on all its tasks: scores are a matrix of seeds by tasks, as in rliable."""
+    """Keeps the seeds that an arm has on all its tasks, because scores are a matrix of seeds by tasks (see rliable)."""
     equal_arms: list[ComparedArm] = []
     left_out: dict[str, str] = {}
     for arm in arms:

@@ -1,7 +1,7 @@
 """Statistics of scores with their stratified bootstrap intervals, over many resamples at once.
 
 After Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice", NeurIPS 2021, and their
-library rliable. A score matrix is ``[seeds, tasks]``; seeds are drawn with replacement for each task on its own.
+library rliable. A score matrix is ``[seeds, tasks]``. Seeds are drawn with replacement for each task on its own.
 Statistics take ``[..., seeds, tasks]`` and give ``[...]``.
 """
 
@@ -38,19 +38,19 @@ def mean(scores: FloatArray) -> FloatArray:
 
 
 def median(scores: FloatArray) -> FloatArray:
-    """Median of the tasks' means, as in rliable; with one task, where that is the mean, the median over seeds."""
+    """Median of the tasks' means, like rliable's. With one task, where this is the mean, the median over seeds."""
     values = scores[..., 0] if scores.shape[-1] == 1 else scores.mean(axis=-2)
     return np.asarray(np.median(values, axis=-1))
 
 
 def optimality_gap(scores: FloatArray) -> FloatArray:
-    """How far scores are below 1 on average, those above it counting as 1."""
+    """The mean distance of scores below 1. Higher scores count as 1."""
     gaps: FloatArray = 1.0 - np.minimum(scores, 1.0).mean(axis=(-2, -1))
     return gaps
 
 
 def improvement(first: Ranks, second: Ranks) -> FloatArray:
-    """Probability that a run of the first arm scores higher than one of the second, mean over tasks; from the `ranks`
+    """Probability that a run of the first arm scores higher than one of the second, mean over tasks, from the `ranks`
     of their scores.
 
     The share of all pairs, ties counting half: Mann and Whitney's U divided by the number of pairs. It is counted by
@@ -72,7 +72,7 @@ def ranks(first: FloatArray, second: FloatArray) -> tuple[Ranks, Ranks]:
 
 
 def _counts(positions: Ranks, size: int) -> Ranks:
-    """How often each rank occurs, ``[..., ranks, tasks]``, among those of ``[..., seeds, tasks]``."""
+    """Count each rank, ``[..., ranks, tasks]``, among the positions ``[..., seeds, tasks]``."""
     rows = np.moveaxis(positions, -2, -1).reshape(-1, positions.shape[-2])
     places = rows + size * np.arange(len(rows))[:, np.newaxis]
     counts = np.bincount(places.ravel(), minlength=size * len(rows))
@@ -85,7 +85,7 @@ def improvement_by_seed(first: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def iqm_difference(first: FloatArray, second: FloatArray) -> FloatArray:
-    """The interquartile mean of the first arm less that of the second."""
+    """The interquartile mean of the first arm less the second's."""
     return iqm(first) - iqm(second)
 
 
@@ -97,10 +97,10 @@ def interval(
     repetitions: int = REPETITIONS,
     stream: str = "comparison",
 ) -> Interval | None:
-    """95 % percentile interval of a statistic of one or two arms; None when an arm has one seed.
+    """95 % percentile interval of a statistic of one or two arms, or None if an arm has one seed.
 
-    `together`: the arms have the same seeds, which are drawn for both at once, so that what a seed does to both does
-    not count as spread. `stream` and `address` are the address of the random numbers.
+    `together`: the arms have the same seeds, which are drawn for both at once. A seed's effect on both then does not
+    count as spread. `stream` and `address` are the address of the random numbers.
     """
     return intervals(statistic, [arms], address, together, repetitions, stream)[0]
 
@@ -137,6 +137,6 @@ def _rows(
 
 
 def _resample(scores: Scores, rows: NDArray[np.int64]) -> Scores:
-    """The scores ``[repetitions, seeds, tasks]`` of these seeds; of each task its own."""
+    """The scores ``[repetitions, seeds, tasks]`` of these seeds, drawn separately for each task."""
     tasks = scores.shape[1]
     return np.asarray(scores.ravel().take(rows * tasks + np.arange(tasks)))

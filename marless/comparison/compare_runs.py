@@ -75,7 +75,7 @@ class RunComparison(ShownResult):
 def compare_runs(
     names: Sequence[str], by: Sequence[str] = (), at: Axis = "steps", metric: str = METRIC
 ) -> RunComparison:
-    """Compares runs, those in folders of runs, or those in files of marl-eval (.json); arms are told apart `by` keys.
+    """Compares runs, folders of runs, or files of marl-eval (.json). Keys in `by` tell arms apart.
 
     Raises `UserError` for runs that cannot be compared.
     """

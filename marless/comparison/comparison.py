@@ -1,4 +1,4 @@
-"""Compares arms of runs with the first one: aggregates, probability of improvement, profiles and curves."""
+"""Compares arms of runs with the first: aggregates, probability of improvement, profiles and curves."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,10 +18,10 @@ from marless.reports.provenance import CodeChange
 from marless.reports.statistics import FEWEST_SEEDS, Estimate, FloatArray
 from marless.studies.registration import count
 
-# A percentile interval lies between the lowest and the highest seed. Between those the true median lies with
-# probability 1 - 2 / 2^n (Thompson, "On Confidence Ranges for the Median and Other Expectation Distributions", Annals
-# of Mathematical Statistics, 1936): 0.94 for 5 seeds, 0.97 for 6. So below 6 seeds no such interval keeps its 95 %.
-# Gorsane et al. (2022) ask for 10.
+# A percentile interval lies between the lowest and the highest seed. The true median lies between them with probability
+# 1 - 2 / 2^n: 0.94 for 5 seeds, 0.97 for 6. Thompson, "On Confidence Ranges for the Median and Other Expectation
+# Distributions", Annals of Mathematical Statistics, 1936. So below 6 seeds no such interval keeps its 95 %. Gorsane et
+# al. (2022) ask for 10.
 FEWEST = 6
 _POINTS, _THRESHOLDS = 30, 101
 
@@ -29,11 +29,12 @@ Verdict = Literal["higher", "lower", "cannot tell"]
 
 
 class ArmContrast(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm against the first one: difference of interquartile means, and probabilities of improvement.
+    """An arm against the first: difference of interquartile means, and probabilities of improvement.
 
-    `by_seed` is over pairs of the same seed, None unless both have the `same_seeds`; then the difference is paired too.
-    `seeds` is the smaller number of seeds. The verdict is `cannot tell` below `FEWEST_SEEDS` seeds, and when the
-    interval of the difference holds 0 or that of the improvement (from `FEWEST` seeds on: of `by_seed`, if known) 0.5.
+    `by_seed` is over pairs of the same seed, or None if the arms lack the `same_seeds`. With it the difference is
+    paired too. `seeds` is the smaller number of seeds. The verdict is `cannot tell` below `FEWEST_SEEDS` seeds, or if
+    the interval of the difference holds 0 or the improvement's holds 0.5 (from `FEWEST` seeds on, of `by_seed`, if
+    known).
     """
 
     difference: Estimate
@@ -57,7 +58,7 @@ class ArmRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CurveBands(msgspec.Struct, frozen=True, kw_only=True):
-    """One line per arm over the same `x`, with the 95 % interval at each point; `low` is `y` for a single seed."""
+    """One line per arm over the same `x`, with the 95 % interval at each point. `low` is `y` for a single seed."""
 
     x: tuple[float, ...]
     y: dict[str, tuple[float, ...]]
@@ -79,15 +80,15 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Arms compared on `tasks` after `at` steps, seconds or dollars. There the run `ends_first` ends, or all ('').
 
     Scores are returns with one task and `normalised` returns with several. `equal` compares the returns at that point.
-    `absolute` compares the absolute metrics. It is None if the runs `without_absolute` have none. `costs` are empty for
+    `absolute` compares the absolute metrics. It is None if runs (`without_absolute`) lack them. `costs` are empty for
     files of marl-eval. `profile` gives the share of runs above each score, `curve` the interquartile mean until `at`.
 
     `metric` replaces returns, and all runs have the `metrics`. `settings` are by arm and key, if the names of arms do
-    not give them. `unlike` are the keys of the task in which arms differ: their returns may have different scales. With
-    one arm, `unsplit` are the keys in which its settings differ. `code_changes` are the recorded changes of code, by
-    run, and `busy_machines` the load of machines that were busy with other programs. `unlike_code` has the runs by name
-    and value of the files of code that differ between runs. `registrations` count the runs by the hash of their study's
-    file, if it differs between runs.
+    not give them. `unlike` are the keys of the task that differ between arms: their returns may have different scales.
+    With one arm, `unsplit` are the keys that differ between its settings. `code_changes` are the recorded changes of
+    code, by run, and `busy_machines` the load of machines that were busy with other programs. `unlike_code` has the
+    runs by name and value of the files of code that differ between runs. `registrations` count the runs by the hash of
+    their study's file, if it differs between runs.
     """
 
     axis: Axis
@@ -116,9 +117,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(arms: Sequence[ComparedArm], axis: Axis, metric: str = METRIC) -> Comparison:
-    """The comparison at the largest value of `axis` that all runs reached; raises `UserError` if there is none.
+    """The comparison at the largest value of `axis` that all runs reached. Raises `UserError` if there is none.
 
-    `metric` is that of the arms' curves.
+    `metric` is the metric of the arms' curves.
     """
     first, last = common_span(arms, axis)
     normalisation = scale(arms)
@@ -166,7 +167,7 @@ def _common_metrics(arms: Sequence[ComparedArm]) -> tuple[str, ...]:
 
 
 def rows(scores: dict[str, FloatArray], seeds: dict[str, tuple[int, ...]], measure: str) -> tuple[ArmRow, ...]:
-    """A row for every arm's scores ``[seeds, tasks]``; `measure` is part of the address of random numbers."""
+    """A row for every arm's scores ``[seeds, tasks]``. `measure` is part of the address of random numbers."""
     base = next(iter(scores))
     return tuple(
         ArmRow(
@@ -197,9 +198,9 @@ def profile(scores: dict[str, FloatArray]) -> CurveBands:
 
 
 def curves(arms: Sequence[ComparedArm], axis: Axis) -> dict[str, CurveBands]:
-    """By arm its curve as in a comparison, as far as all runs of the arm came, which may be further than all arms did.
+    """Each arm's curve as far as all runs of the arm came, which may be further than all arms did.
 
-    Arms are left out whose runs have no place on the axis in common.
+    Arms are left out if their runs share no place on the axis.
     """
     normalisation, lines = scale(arms), {}
     for arm in arms:

@@ -16,7 +16,7 @@ from marless.reports.provenance import written_by
 
 
 def write(folder: Path, comparison: Comparison, arms: Sequence[ComparedArm], left_out: Mapping[str, str]) -> list[str]:
-    """Writes all files; returns the pictures' names, none without matplotlib. Raises `StorageFault`."""
+    """Writes all files. Returns the pictures' names, [] without matplotlib. Raises `StorageFault`."""
     with storage_errors(f"into {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         files = draw_if_possible(partial(comparison_plots.draw, comparison, folder))

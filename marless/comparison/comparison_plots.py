@@ -24,7 +24,7 @@ _X: dict[Axis, str] = {"steps": "environment steps", "seconds": "seconds of trai
 
 
 def draw(comparison: Comparison, folder: Path) -> list[str]:
-    """Draw all pictures and return the file names; performance profiles need `FEWEST_SEEDS` seeds of each arm.
+    """Draw all pictures and return the file names. Performance profiles need `FEWEST_SEEDS` seeds of each arm.
 
     Raises `MissingExtra` without matplotlib.
     """
@@ -93,7 +93,7 @@ def curve(comparison: Comparison) -> "Figure":
     figure = sheet(9, 5.2)
     axes = figure.add_subplot()
     draw_lines(axes, _plot_lines(comparison.curve), whole_bands=True)
-    # From the beginning of training, so that what precedes the first evaluation of all runs is seen to be missing.
+    # From the beginning of training, so that the gap before the first evaluation of all runs is visible.
     axes.set_xlim(left=min(0.0, *comparison.curve.x))
     _scale(axes, comparison.axis)
     what = measured(comparison)

@@ -1,8 +1,8 @@
-"""Headlines: the few contrasts that an ablation declares before its runs, whose p-values are corrected together.
+"""Headlines: the few contrasts that an ablation declares before its runs. Their p-values are corrected together.
 
-Of many intervals at 95 % some miss by chance. Those of a headline are corrected by Holm's procedure ("A Simple
-Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics, 1979), so that with probability
-95 % no declared contrast without an effect is called different.
+Of many intervals at 95 % some miss by chance. A headline's intervals are corrected by Holm's procedure ("A Simple
+Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics, 1979). With probability 95 %, every
+declared contrast that is called different has an effect.
 """
 
 from collections.abc import Iterable
@@ -29,8 +29,8 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
 class Headline(msgspec.Struct, frozen=True, kw_only=True):
     """A contrast over `runs` pairs: the difference in return or the ratio of dollars with its 95 % interval.
 
-    `p_value` is that of the paired t-test (of ratios on logarithms) that there is no difference, None for a single pair
-    and for a ratio that is only a `bound`. `adjusted` is Holm's, to be compared with `LEVEL`.
+    `p_value` tests equality by the paired t-test (of ratios on logarithms). It is None for a single pair and for a
+    ratio that is only a `bound`. `adjusted` is Holm's, to be compared with `LEVEL`.
     """
 
     contrast: Contrast
@@ -43,7 +43,7 @@ class Headline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def contrasts(texts: Iterable[str], arms: Iterable[str]) -> list[Contrast]:
-    """The contrasts written as ``ours/marless-minus:return``; raises `ConfigError` for an unknown arm or measure, and
+    """The contrasts written as ``ours/marless-minus:return``. Raises `ConfigError` for an unknown arm or measure, and
     for the same contrast twice."""
     arm_names, contrast_list = list(arms), []
     for text in texts:

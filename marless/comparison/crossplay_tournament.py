@@ -1,8 +1,8 @@
 """Cross-play: every team plays every other, and their wins give ratings.
 
 Two teams meet twice from each start state, with the sides exchanged. The team with the higher return over all sides of
-both episodes wins. So an advantage of one side by the rules of the task counts for both teams and cancels, as for the
-two pairs of duplicate bridge. Without draws the share of wins is the mean share over the sides, as in chess.
+both episodes wins. So an advantage of one side by the rules of the task counts for both teams and cancels, like the two
+pairs of duplicate bridge. Without draws the share of wins is the mean share over the sides, like in chess.
 """
 
 from collections.abc import Callable, Mapping, Sequence

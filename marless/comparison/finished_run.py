@@ -1,4 +1,4 @@
-"""What a comparison by pairs reads of a finished run: its metrics.jsonl and summary.json."""
+"""Read the metrics of a finished run for a comparison by pairs: its metrics.jsonl and summary.json."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,11 +53,11 @@ class FinishedRun(_Compute, frozen=True, kw_only=True):
     """Results of a finished run.
 
     `dollars` and `seconds` are of training, to the end of the last round. The compute of each function, by its name,
-    `requests` (of functions) and `storage` are the bill of the whole run, including the final evaluation.
-    `rollouts` and `learners` (invocations) are means per round, `sharing` is the share of rounds in which some agents
-    shared a network; `flips` counts switches of sharing, `rejected` trials that rejected it. `final_return` is
-    greedy, of the final policies. `curve` ends with it. `plays` are returns against other teams by name, see
-    `reports.crossplay`. `registration` is the hash of the suite's file.
+    `requests` (of functions) and `storage` are the bill of the whole run, including the final evaluation. `rollouts`
+    and `learners` (invocations) are means per round, and `sharing` is the share of rounds with a shared network.
+    `flips` counts switches of sharing, `rejected` trials that rejected it. `final_return` is greedy, of the final
+    policies. `curve` ends with it. `plays` are returns against other teams by name, see `reports.crossplay`.
+    `registration` is the hash of the suite's file.
     """
 
     requests: float
@@ -86,7 +86,7 @@ class _Program(msgspec.Struct, frozen=True):
 
 
 def read(folder: Path, arm: str, seed: int) -> FinishedRun:
-    """The finished run in `folder`; raises `UnreadableFile` where its files are not those of one."""
+    """The finished run in `folder`. Raises `UnreadableFile` if its files are not a finished run's."""
     results = summary.read(RunFolder(folder))
     if results is None or results.final_return is None:
         raise UnreadableFile(f"{folder / SUMMARY} has no final return")
@@ -132,5 +132,5 @@ def _curve(lines: Sequence[RoundLine], final: float) -> tuple[CostPoint, ...]:
 
 
 def mean_rollouts(runs: Sequence[FinishedRun]) -> int:
-    """The mean number of rollouts per round over these runs, as a setting; needs one run."""
+    """The mean number of rollouts per round over these runs, as a setting. Needs one run."""
     return max(1, round(float(np.mean([run.rollouts for run in runs]))))

@@ -15,10 +15,10 @@ from marless.reports.evaluations import METRIC, STEPS, Document, RunEntries
 
 def arms_of_files(paths: Sequence[Path], metric: str = METRIC) -> tuple[list[ComparedArm], dict[str, str]]:
     """Return the algorithms that are on every task of the files as arms, in the order of the first file. Also return
-    why other algorithms, and runs whose seed is missing on a task, are left out.
+    why other algorithms, and runs with a seed that is missing on a task, are left out.
 
-    A task takes part if it has an algorithm that all files have. Raises `UserError` for a file that cannot be read or
-    lacks the metric, and when no algorithm is on every task.
+    A task takes part if it has an algorithm that all files have. Raises `UserError` for a file that is unreadable or
+    lacks the metric, and if every algorithm lacks a task.
     """
     whole: dict[str, dict[str, dict[int, ComparedRun]]] = {}
     documents = {path: read_json(path, Document) for path in paths}

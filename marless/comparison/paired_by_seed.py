@@ -1,6 +1,6 @@
-"""Compares every arm with the first one, paired by seed: cost, duration and return; declared contrasts; controls.
+"""Compares every arm with the first, paired by seed: cost, duration and return, declared contrasts, and controls.
 
-Both runs of a pair share their seed, hence start states and initial weights, so paired differences have less variance
+Both runs of a pair share their seed, and so start states and initial weights. So paired differences have less variance
 than differences of means. Ratios are computed on logarithms: half and twice are equally far from one.
 """
 
@@ -19,8 +19,8 @@ from marless.functions.function_specs import NAMES, PLACED
 from marless.reports import statistics
 from marless.reports.statistics import Estimate
 
-# From so many runs on, the interquartile mean with a bootstrap interval (Agarwal et al., "Deep Reinforcement Learning
-# at the Edge of the Statistical Precipice", NeurIPS 2021; Gorsane et al. 2022); below it Student's t.
+# From so many runs on, the interquartile mean with a bootstrap interval. Agarwal et al., "Deep Reinforcement Learning
+# at the Edge of the Statistical Precipice", NeurIPS 2021, and Gorsane et al. 2022. Below it Student's t.
 MANY = 10
 # Dollars are compared at the return that has this share of the baseline's gain.
 TARGET_SHARE = 0.8
@@ -52,9 +52,9 @@ class _Goal:
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """Dollars to reach the target return, relative to the baseline's.
 
-    A run that misses the target counts with all that it spent, so `ratio` is a bound: `at least` when runs of the arm
-    miss it, `at most` when runs of the baseline do, `unknown` when both do, else `exact`. `reached` of `runs`: a failed
-    run counts as one that did not reach the target. It has no dollars to count, so the ratio is then `unknown`.
+    A run that misses the target counts with all its dollars, so `ratio` is a bound. It is `at least` if runs of the arm
+    miss it, `at most` if runs of the baseline do, `unknown` if both do, else `exact`. `reached` of `runs`: a failed run
+    counts as one that did not reach the target. It has no dollars to count, so the ratio is then `unknown`.
     """
 
     ratio: Estimate | None
@@ -67,9 +67,9 @@ class AgainstBaseline(msgspec.Struct, frozen=True, kw_only=True):
     """An arm compared with the baseline.
 
     `means` of fields of `FinishedRun`, and `returns` (`final`, and the names of `FinishedRun.plays`) are of the arm
-    alone. `ratios` are by the names of `RATIOS`, None where one of the two costs nothing. `differences` in return: as
-    `returns`, and `equal steps` and `equal dollars`. `gain` is the final difference in per cent of the baseline's gain
-    over random play, if that is known.
+    alone. `ratios` are by the names of `RATIOS`, or None for a cost of 0. `differences` in return: as `returns`, and
+    `equal steps` and `equal dollars`. `gain` is the final difference in per cent of the baseline's gain over random
+    play, if that is known.
     """
 
     arm: str
@@ -85,9 +85,9 @@ class AgainstBaseline(msgspec.Struct, frozen=True, kw_only=True):
 class Control(msgspec.Struct, frozen=True, kw_only=True):
     """The arm `tested` compared with its control `arm`, over `runs` pairs.
 
-    `dollars` to the target return, None where one of the two costs nothing or runs of both miss the target; `bound`
-    is as in `Reach`, and `savings` of dollars against the baseline are None unless `tested` and the baseline always
-    reach it. `difference` in final return and ratio of `rollouts` per round are the tested arm's against the control's.
+    `dollars` to the target return are None for a cost of 0 or if runs of both miss the target. See `Reach` for `bound`.
+    `savings` of dollars against the baseline are None unless `tested` and the baseline always reach it. `difference` in
+    final return and ratio of `rollouts` per round are the tested arm's against the control's.
     """
 
     arm: str
@@ -124,7 +124,7 @@ def compare_paired(
     controls: Iterable[tuple[str, str]] = (),
     failures: Failures | None = None,
 ) -> PairedComparison:
-    """Compares the runs of every arm, by seed, with those of the first arm, the baseline.
+    """Compares the runs of every arm, by seed, with the first arm's runs, the baseline.
 
     `random` is the return of random play. `controls` are pairs of a control and its arm. Failed runs miss the target.
     """
@@ -154,12 +154,12 @@ def target(baseline: Sequence[FinishedRun], random: float | None) -> float:
 
 
 def return_at(curve: Sequence[CostPoint], axis: Axis, where: float) -> float:
-    """The return at `where` on the curve, linear between evaluations and constant before the first one."""
+    """The return at `where` on the curve, linear between evaluations and constant before the first."""
     return float(np.interp(where, [getattr(point, axis) for point in curve], [point.mean for point in curve]))
 
 
 def dollars_until(curve: Sequence[CostPoint], goal: float) -> float | None:
-    """Dollars at which the curve, linear between evaluations, first reaches `goal`; None if it never does."""
+    """The dollars when the curve, linear between evaluations, first reaches `goal`, or None."""
     before: CostPoint | None = None
     for point in curve:
         if point.mean >= goal:
@@ -172,7 +172,7 @@ def dollars_until(curve: Sequence[CostPoint], goal: float) -> float | None:
 
 
 def estimate(values: Sequence[float], *address: str) -> Estimate:
-    """The estimate of values of runs; `address` is the bootstrap's address of randomness."""
+    """The estimate of values of runs. `address` is the bootstrap's address of randomness."""
     if len(values) < 2:
         return Estimate(value=float(values[0]), ci95=None, runs=len(values))
     if len(values) < MANY or min(values) == max(values):
@@ -183,7 +183,7 @@ def estimate(values: Sequence[float], *address: str) -> Estimate:
 
 
 def ratio(first: Sequence[float], second: Sequence[float], *address: str) -> Estimate | None:
-    """`estimate` of the ratios of pairs, on logarithms; None without pairs and when a value is not positive."""
+    """`estimate` of the ratios of pairs, on logarithms, or None for missing pairs or values of 0."""
     if not first or min(*first, *second) <= 0:
         return None
     return _rescale(estimate(_logarithms(first, second), *address), math.exp)
@@ -320,8 +320,8 @@ def _columns(pairs: Sequence[Pair], field: str) -> Columns:
 
 
 def _dollars_to_target(pairs: Sequence[Pair], goal: _Goal) -> tuple[Columns, signal_savings.Bound]:
-    """Dollars to the target of every pair, and what bound their ratios are; a run that misses the target counts with
-    all that it spent. Empty if both arms have such runs, or one of them has failed runs."""
+    """Dollars to the target of every pair, and the bound of their ratios. A run that misses the target counts with all
+    its dollars. Empty if both arms have such runs, or one of them has failed runs."""
     if any(run.arm in goal.failed for pair in pairs for run in pair):
         return ([], []), "unknown"
     first, missed_first = _until([pair[0] for pair in pairs], goal.mean)

@@ -46,7 +46,7 @@ def crossplay(
 
 
 def write(result: Tournament, folder: Path) -> None:
-    """Writes crossplay.json and crossplay.png; a missing matplotlib costs only the picture."""
+    """Writes crossplay.json and crossplay.png. A missing matplotlib costs only the picture."""
     folder.mkdir(parents=True, exist_ok=True)
     replace(folder / "crossplay.json", to_json(result))
     try:

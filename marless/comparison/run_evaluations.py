@@ -1,4 +1,4 @@
-"""What a comparison reads of one run: its evaluations, with what the run had used by each of them."""
+"""Read a run for a comparison: its evaluations, and the steps, seconds and dollars used by each of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,11 +61,11 @@ class ListedSetting:
 
 @dataclass(frozen=True, eq=False)
 class ComparedRun:
-    """A run that takes part. `config` is flat, by dotted key; `curve` and `absolute` are of the metric compared;
-    `absolute` is that of its best policies on ten times the episodes (the absolute metric), None for a run that was
-    stopped before; `entries` its evaluations. `summary` is None for a run in a file of marl-eval, `setting` for one
-    that no study lists. `code_changes` are those that the run records in plan.json,
-    and `code` has the values of its code by name."""
+    """A run that takes part. `config` is flat, by dotted key. `curve` and `absolute` are of the metric compared.
+    `absolute` belongs to its best policies on ten times the episodes (the absolute metric), or is None for a run that
+    was stopped before. `entries` are its evaluations. `summary` is None for a run in a file of marl-eval, `setting` for
+    a run outside a study's list. `code_changes` are the changes that the run records in plan.json, and `code` has the
+    values of its code by name."""
 
     name: str
     config: Mapping[str, Any]
@@ -91,7 +91,7 @@ def read(
     setting: ListedSetting | None = None,
     metric: str = METRIC,
 ) -> ComparedRun | str:
-    """The run in `folder`, or why there is nothing to compare; raises `UserError` for a file that cannot be read."""
+    """The run in `folder`, or why there is nothing to compare. Raises `UserError` for a file that cannot be read."""
     try:
         entries = evaluations.entries(read_file(folder / EVALUATIONS))
         by_step = evaluations.means(entries, metric)

@@ -1,4 +1,4 @@
-"""Selects the runs that a user names: runs and folders of runs, without those that have not finished."""
+"""Selects the finished runs that a user names: runs and folders of runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from marless.runs.run_store import LATEST, RUNS, runs_in
 COLLECTIONS = (Path("studies"), Path("ablations"))
 # Where commands that are cut short leave something, unless they were given another place.
 PLACES = (RUNS.root, *COLLECTIONS, Path())
-# A file of which every such folder has one.
+# Every such folder has one of these files.
 _DECLARATIONS = ("study.json", "ablation.json")
-# A run that stop.dollars stopped has spent what it may and counts up to there. An interrupted or running one will go
-# on, and a failed one has a fault, so that its last return says little of its settings.
+# A run that stop.dollars stopped has spent its budget and counts up to there. An interrupted or running one will
+# continue, and a failed one has a fault, so its last return says little of its settings.
 _ENDED = ("finished", "stopped")
 # So many are named in an error.
 _NAMED = 8
@@ -36,7 +36,7 @@ class Collected:
 
 
 def collect(texts: Sequence[str], metric: str = METRIC) -> Collected:
-    """The runs that these arguments name; raises `UserError` when there is none or one cannot be read."""
+    """The runs that these arguments name. Raises `UserError` if there is none or one is unreadable."""
     runs: list[ComparedRun] = []
     left_out: dict[str, str] = {}
     setting_of = listed_settings()
@@ -65,12 +65,12 @@ def _none(left_out: Mapping[str, str], metric: str) -> str:
 
 
 def folders_of(texts: Sequence[str]) -> list[RunFolder]:
-    """The runs that these arguments name, each once; raises `UserError` for a name that nothing has."""
+    """The runs that these arguments name, each once. Raises `UserError` for an unknown name."""
     return list({folder.path.resolve(): folder for text in texts for folder in _folders(text)}.values())
 
 
 def collection_of(text: str) -> Path | None:
-    """The folder of the study or ablation called `text`; None where there is none, or a run of that name."""
+    """The folder of the study or ablation called `text`, or None, also if a run has that name."""
     if RUNS.holds(text):
         return None
     roots = (Path(text), *(root / text for root in COLLECTIONS))
@@ -79,7 +79,7 @@ def collection_of(text: str) -> Path | None:
 
 def _folders(text: str) -> list[RunFolder]:
     roots = [Path(text), *(root / text for root in COLLECTIONS)]
-    # A run of this name comes first, as in other commands.
+    # A run of this name comes first, like in other commands.
     if not RUNS.holds(text) and (root := next((root for root in roots if (root / "runs").is_dir()), None)):
         return _inside(root)
     try:

@@ -23,12 +23,12 @@ def amount(value: float, axis: Axis) -> str:
 
 
 def measured(comparison: Comparison) -> str:
-    """What the numbers of tables and pictures are: a return, a score, or a metric of the environment by its name."""
+    """Name the numbers of tables and pictures: a return, a score, or a metric of the environment by its name."""
     return "score" if comparison.normalised else comparison.metric
 
 
 def headline(comparison: Comparison) -> str:
-    """What is compared, where."""
+    """Name the arms and tasks of the comparison, and its point."""
     arms, tasks = counted(len(comparison.equal), "arm"), " and ".join(comparison.tasks)
     arms = arms if comparison.metric == METRIC else f"{comparison.metric} of {arms}"
     fewest, most = (limit(row.seeds for row in comparison.equal) for limit in (min, max))
@@ -54,7 +54,7 @@ def sections(comparison: Comparison) -> list[Section]:
 
 
 def notes(comparison: Comparison) -> list[str]:
-    """How to read the tables, and what is missing from them."""
+    """Explain how to read the tables, and name missing parts."""
     returns = "returns" if comparison.metric == METRIC else comparison.metric
     sentences = [
         "In brackets: 95 % intervals of a stratified bootstrap over seeds (Agarwal et al. 2021). IQM is the"
@@ -106,7 +106,7 @@ def _and_more(names: Sequence[str]) -> str:
 
 
 def conclusions(comparison: Comparison) -> list[str]:
-    """A sentence for every arm but the first, and whether what they compare is comparable."""
+    """A sentence for every arm after the first, and whether the compared numbers are comparable."""
     base, what = comparison.equal[0].arm, measured(comparison)
     if len(comparison.equal) == 1:
         return [_one_arm(comparison.unsplit)]
@@ -145,7 +145,7 @@ def _meaning(metric: str) -> str:
 
 
 def markdown(comparison: Comparison, left_out: Mapping[str, str], pictures: Sequence[str]) -> str:
-    """compare.md; `pictures` are files beside it."""
+    """compare.md. `pictures` are files next to it."""
     parts = ["# Comparison", f"{headline(comparison)}."]
     if sentences := conclusions(comparison):
         parts.append(_bullets(sentences))

@@ -1,4 +1,4 @@
-"""Scores of arms as matrices of seeds by tasks: what statistics over several tasks are computed from."""
+"""Scores of arms as matrices of seeds by tasks, the input of statistics over several tasks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,8 @@ from marless.coordinator.errors import UserError
 class Scale:
     """Makes returns of several tasks comparable: `low` and `span` ``[tasks]`` map returns to scores.
 
-    Min-max normalisation per task over all that is compared, that is every evaluation and absolute metric of every
-    arm (Gorsane et al., "Towards a Standardised Performance Evaluation Protocol for Cooperative MARL", NeurIPS 2022).
-    With one task scores are returns.
+    Min-max normalisation per task over every evaluation and absolute metric of every arm. Gorsane et al., "Towards a
+    Standardised Performance Evaluation Protocol for Cooperative MARL", NeurIPS 2022. With one task scores are returns.
     """
 
     low: FloatArray
@@ -28,7 +27,7 @@ class Scale:
 
 
 def scale(arms: Sequence[ComparedArm]) -> Scale:
-    """The scale of these arms; a task on which all returns are equal has the score 0."""
+    """The scale of these arms. A task with only equal returns has the score 0."""
     tasks = list(arms[0].runs)
     if len(tasks) == 1:
         return Scale(np.zeros(1), np.ones(1))
@@ -49,12 +48,12 @@ def returns_at(arm: ComparedArm, axis: Axis, where: FloatArray) -> FloatArray:
 
 
 def absolutes(arm: ComparedArm) -> FloatArray:
-    """The absolute metric ``[seeds, tasks]``; every run needs one."""
+    """The absolute metric ``[seeds, tasks]``. Every run needs one."""
     return np.array([[*(_absolute(of_task[seed])[0] for of_task in arm.runs.values())] for seed in arm.seeds])
 
 
 def common_span(arms: Sequence[ComparedArm], axis: Axis) -> tuple[float, float]:
-    """From where to where all runs have evaluations; raises `UserError` when a run ends before another's first one."""
+    """The range where all runs have evaluations. Raises `UserError` if a run ends before another's first one."""
     runs = [run for arm in arms for run in arm.every_run]
     first, last = max(runs, key=lambda run: run.curve.span(axis)[0]), _shortest(arms, axis)
     start, end = first.curve.span(axis)[0], last.curve.span(axis)[1]
@@ -67,7 +66,7 @@ def common_span(arms: Sequence[ComparedArm], axis: Axis) -> tuple[float, float]:
 
 
 def ends_first(arms: Sequence[ComparedArm], axis: Axis) -> str:
-    """The run by whose end all are compared, '' when all end there."""
+    """The run that ends first, where all are compared, or '' if all end there."""
     end = _shortest(arms, axis).curve.span(axis)[1]
     same = all(run.curve.span(axis)[1] == end for arm in arms for run in arm.every_run)
     return "" if same else _shortest(arms, axis).name

@@ -1,4 +1,4 @@
-"""Keys of configurations: which of them tell settings apart, and what arms and tasks are called after them."""
+"""Keys of configurations: the keys that tell settings apart, and the names of arms and tasks after them."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,12 +16,12 @@ from marless.program import program_name
 from marless.reports.evaluations import names
 
 ALGORITHM, SEED = "algorithm.name", "seed"
-# What makes another task, over which arms are compared, unless arms are formed by it.
+# The keys that make another task. Arms are compared over tasks, unless these keys form the arms.
 TASK, AGENTS = "task.name", "task.agents"
 _EVALUATED = "evaluation.options."
 _TASK_TABLES = ("task.", _EVALUATED)
 _MOST_TASKS = 3
-# What policies see and choose, not what they are paid for.
+# The observations and choices of policies, not their rewards.
 _OF_POLICIES = ("task.last_action", "task.order", "task.options.joint_actions")
 
 Values = tuple[str, ...]
@@ -29,12 +29,12 @@ Key = TypeVar("Key")
 
 
 def values(run: ComparedRun, keys: Sequence[str]) -> Values:
-    """The run's values of these keys; one that it lacks is like one without a value."""
+    """The run's values of these keys. A missing key is like one without a value."""
     return tuple(json.dumps(run.config.get(key)) for key in keys)
 
 
 def expanded(requested_keys: Sequence[str], runs: Sequence[ComparedRun]) -> list[str]:
-    """The keys of ``--by``, where a table such as ``task.options`` stands for those of its keys in which runs differ.
+    """The keys of ``--by``. A table such as ``task.options`` means all its keys that differ between runs.
 
     Raises `UserError` for the seed and for a key that no run has.
     """
@@ -44,7 +44,7 @@ def expanded(requested_keys: Sequence[str], runs: Sequence[ComparedRun]) -> list
         if key == SEED:
             raise UserError("--by seed: arms are compared over the same seeds; name another key")
         matches = [key] if key in known_keys else [name for name in known_keys if name.startswith(f"{key}.")]
-        # Of a table those that say something.
+        # Of a table, keys that say something.
         matches = [name for name in matches if len({values(run, [name]) for run in runs}) > 1] or matches
         if not matches:
             nearest = nearest_key(key, known_keys)
@@ -57,8 +57,8 @@ def expanded(requested_keys: Sequence[str], runs: Sequence[ComparedRun]) -> list
 def splitting(
     runs: Sequence[ComparedRun], fixed_keys: Sequence[str] = (), among: str | tuple[str, ...] = ""
 ) -> list[str]:
-    """The keys that tell settings apart: of those in which runs that agree in `fixed_keys` differ, as few as tell all
-    of them apart, and only those that begin with `among`.
+    """The fewest keys that tell settings apart, among the keys that differ between runs with equal `fixed_keys`, and
+    that begin with `among`.
 
     Defaults that follow from another key, such as an algorithm's hyper-parameters, therefore are not among them.
     """
@@ -82,7 +82,7 @@ def strata(runs: Sequence[ComparedRun], keys: Sequence[str]) -> list[str]:
 
 
 def unlike(groups: Iterable[Sequence[ComparedRun]]) -> list[str]:
-    """The keys of the task of which groups of runs have other values, but for those that rewards do not depend on."""
+    """The keys of the task with other values in other groups of runs, except keys without effect on rewards."""
     members = [list(group) for group in groups]
     keys = [key for key in _all_keys([run for group in members for run in group]) if key.startswith(_TASK_TABLES)]
     sets_by_key = {key: [{values(run, [key]) for run in group} for group in members] for key in keys}
@@ -90,7 +90,7 @@ def unlike(groups: Iterable[Sequence[ComparedRun]]) -> list[str]:
 
 
 def label(run: ComparedRun, keys: Sequence[str]) -> str:
-    """``mappo, lr=0.0005``: the algorithm by its name alone, other keys without their table unless two share a name."""
+    """``mappo, lr=0.0005``: the algorithm by its name alone, other keys by their last part unless two share it."""
     if not keys:
         return str(run.config[ALGORITHM])
     last = [key.rpartition(".")[2] for key in keys]
@@ -103,7 +103,7 @@ def label(run: ComparedRun, keys: Sequence[str]) -> str:
 
 
 def text(run: ComparedRun, key: str) -> str:
-    """The value as a table shows it; not that of a key which is a secret by its name."""
+    """The value as a table shows it, hidden for a key that is a secret by its name."""
     value: Any = run.config.get(key)
     if value is None:
         return "default"
@@ -113,7 +113,7 @@ def text(run: ComparedRun, key: str) -> str:
 
 
 def task_names(runs: Sequence[ComparedRun], keys: Sequence[str]) -> dict[Values, str]:
-    """What the tasks are called, by their values of `keys`; tasks with the same name are numbered."""
+    """Name the tasks, by their values of `keys`. Tasks with the same name are numbered."""
     groups: dict[Values, list[ComparedRun]] = {}
     for run in runs:
         groups.setdefault(values(run, keys), []).append(run)
@@ -121,7 +121,7 @@ def task_names(runs: Sequence[ComparedRun], keys: Sequence[str]) -> dict[Values,
 
 
 def numbered(names_by_key: Mapping[Key, str], suffix: str = " ({})") -> dict[Key, str]:
-    """The names by key; of equal ones all but the first get a number that makes a name which no other has."""
+    """The names by key. Of equal ones, all after the first get a number that makes the name unique."""
     taken_names, apart = {*names_by_key.values()}, dict[Key, str]()
     first: set[str] = set()
     for key, name in names_by_key.items():
@@ -134,8 +134,8 @@ def numbered(names_by_key: Mapping[Key, str], suffix: str = " ({})") -> dict[Key
 
 
 def _task_name(runs: Sequence[ComparedRun], keys: Sequence[str]) -> str:
-    """``mpe/simple_spread-3-landmarks=4``, also where evaluations alone have the option; arms with tasks of
-    their own share a name that lists those."""
+    """``mpe/simple_spread-3-landmarks=4``, also if only evaluations have the option. Arms with different tasks share a
+    name that lists these."""
     task_labels = dict.fromkeys(
         "/".join(names(EnvTask(name=run.config[TASK], agents=run.config.get(AGENTS) if AGENTS in keys else None)))
         for run in runs

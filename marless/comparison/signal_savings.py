@@ -1,8 +1,8 @@
-"""The saving of a rule's signal: dollars of an arm against those of its control, which differs only in the signal.
+"""The saving of a rule's signal: dollars of an arm against its control's, which differs only in the signal.
 
 An arm that is cheaper than the baseline does not show that its signal helps: if the control saves as much, any signal
-suffices. A difference that is not significant does not show equality, so equality is tested too. Ratios are
-computed on logarithms; runs of the same seed are a pair.
+suffices. An insignificant difference does not show equality, so equality is tested too. Ratios are computed on
+logarithms. Runs of the same seed are a pair.
 """
 
 import math
@@ -15,7 +15,7 @@ import numpy as np
 from marless.coordinator.rules.student_t import t_quantile
 from marless.reports.statistics import FEWEST_SEEDS, FloatArray, Interval, tost_paired
 
-# Two arms whose dollars lie within this factor are equal: the range of bioequivalence, 0.8 to 1.25.
+# Two arms are equal if their dollars lie within this factor: the range of bioequivalence, 0.8 to 1.25.
 FACTOR = 1.25
 # Level of each one-sided test, so that the 90 % interval decides all of them.
 LEVEL = 0.05
@@ -36,7 +36,7 @@ Verdict = Literal["equal", "saves", "costs", "open"]
 class DollarRatio(msgspec.Struct, frozen=True, kw_only=True):
     """The geometric mean of ratios of dollars over `runs` pairs with its 90 % interval, by Student's t.
 
-    `p_value` is that of the two one-sided tests that it lies within `FACTOR`. Both are None for a single pair.
+    `p_value` is the two one-sided tests' that it lies within `FACTOR`. Both are None for a single pair.
     """
 
     ratio: float
@@ -48,9 +48,9 @@ class DollarRatio(msgspec.Struct, frozen=True, kw_only=True):
 class Savings(msgspec.Struct, frozen=True, kw_only=True):
     """Shares of the baseline's dollars that the tested arm and its control save, over the seeds that all three have.
 
-    `signal` is the share of the tested arm's saving that its control does not have, 1 - `control` / `tested`, with the
-    90 % interval of the jackknife over seeds (Tukey 1958) by Student's t. It is above 1 where the control costs more
-    than the baseline, and negative where it saves more than the tested arm.
+    `signal` is the share of the tested arm's saving that its control lacks, 1 - `control` / `tested`. Its 90 % interval
+    is the jackknife's over seeds (Tukey 1958) by Student's t. The share is above 1 where the control costs more than
+    the baseline, and negative where it saves more than the tested arm.
     """
 
     tested: float
@@ -60,7 +60,7 @@ class Savings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare_dollars(first: Sequence[float], other: Sequence[float]) -> DollarRatio | None:
-    """Compares the dollars of pairs; None without pairs, or when a value is not positive."""
+    """Compares the dollars of pairs, or returns None for missing pairs or values of 0."""
     if not first or min(*first, *other) <= 0:
         return None
     logs = [math.log(dollars) for dollars in first], [math.log(dollars) for dollars in other]
@@ -90,7 +90,7 @@ def verdict(dollars: DollarRatio | None, bound: Bound) -> Verdict:
 
 
 def savings(tested: Sequence[float], control: Sequence[float], base: Sequence[float]) -> Savings | None:
-    """Savings from dollars by seed; None unless the arm is cheaper than the baseline by its 90 % interval."""
+    """Savings from dollars by seed, or None if the 90 % interval does not show the arm as cheaper."""
     dollars = compare_dollars(tested, base)
     if dollars is None or dollars.ci90 is None or dollars.ci90[1] >= 1 or min(control) <= 0:
         return None
@@ -104,7 +104,7 @@ def savings(tested: Sequence[float], control: Sequence[float], base: Sequence[fl
 
 
 def _jackknife(logs: FloatArray) -> FloatArray:
-    """The saving from all log ratios, then without each of them (jackknife); all positive if the arm's `DollarRatio` is
-    below 1."""
+    """The saving from all log ratios, then without each of them (jackknife). All are positive if the arm's
+    `DollarRatio` is below 1."""
     means = np.append(logs.mean(), (logs.sum() - logs) / (logs.size - 1))
     return np.asarray(1 - np.exp(means))

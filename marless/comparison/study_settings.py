@@ -1,4 +1,4 @@
-"""What a study's folder says of its runs: which setting each has, and in which order settings were asked for."""
+"""Read the settings of a study's runs from its folder, and the requested order of settings."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -14,12 +14,12 @@ from marless.studies.decisions import Asked
 from marless.studies.study import FILE
 from marless.studies.study_file import StudyFile
 
-# What follows a setting's name in that of a run.
+# The end of a run's name, after the setting's name.
 _SEED = re.compile(r"-s(\d+)$")
 
 
 def listed_settings() -> Callable[[RunFolder], ListedSetting | None]:
-    """A function that says which setting, listed by name in a study's file, a run has; it reads each file once."""
+    """Return a function from a run to its setting in a study's list. It reads each file once."""
     names = cache(_names)
 
     def setting_of(folder: RunFolder) -> ListedSetting | None:
@@ -32,9 +32,9 @@ def listed_settings() -> Callable[[RunFolder], ListedSetting | None]:
 
 
 def ordered(study: Path, runs: Iterable[Path]) -> list[Path]:
-    """The folders of runs in the order of the settings that the study asked for, and by seed; others by name."""
+    """The folders of runs in the order of the settings that the study asked for, and by seed, others by name."""
     asked_names: list[str] = []
-    # A study's own files are no reason not to compare its runs.
+    # If a study's own files are unreadable, its runs are compared all the same.
     with suppress(UnreadableFile):
         asked_names = [one.name for one in decisions.read(study) if isinstance(one, Asked)]
     rank = {name: position for position, name in enumerate(asked_names)}

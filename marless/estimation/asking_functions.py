@@ -1,7 +1,6 @@
-"""Functions on a virtual clock whose tasks ask external resources, and so wait for one another.
+"""Functions on a virtual clock with tasks that ask external resources, and so wait for one another.
 
-How long a task waits depends on those that run beside it, so a wave is played event by event once all of it was
-invoked.
+A task's wait depends on the tasks that run next to it. So a wave is played event by event once all of it was invoked.
 """
 
 from collections import defaultdict, deque
@@ -28,7 +27,7 @@ _RUNNING = float("inf")
 
 
 class AskingFunctions(VirtualFunctions):
-    """See `VirtualFunctions`; `resources` by name."""
+    """See `VirtualFunctions`. `resources` are by name."""
 
     def __init__(self, *arguments: Any, resources: Mapping[str, ResourceTimes]) -> None:
         super().__init__(*arguments)
@@ -36,7 +35,7 @@ class AskingFunctions(VirtualFunctions):
         self._unplayed: list[VirtualInvocation] = []
 
     def invoke(self, attempt: Attempt) -> None:
-        """See `Invoker`; the attempt is played with its wave."""
+        """See `Invoker`. The attempt is played with its wave."""
         body = attempt.body()
         self._clock.enter()
         self._unplayed.append(self._counted(attempt, body))
@@ -89,13 +88,13 @@ class AskingFunctions(VirtualFunctions):
 
 
 def _with_calls(usage: Usage, uses: Mapping[str, CallUse]) -> Usage:
-    """The usage with what the attempt took of resources; hits and requests are the record's."""
+    """The usage with the attempt's use of resources. Hits and requests are the record's."""
     calls = {name: replace(usage.calls.get(name, CallUse()), count=use.count, ms=use.ms) for name, use in uses.items()}
     return replace(usage, calls={**usage.calls, **calls})
 
 
 class VirtualResources:
-    """Resources whose slots all tasks share and which stay warm from wave to wave, and what happens when."""
+    """Resources with slots that all tasks share and that stay warm from wave to wave, and the queue of events."""
 
     def __init__(self, times: Mapping[str, ResourceTimes], rng: np.random.Generator) -> None:
         self._times, self._rng = times, rng
@@ -186,8 +185,8 @@ class VirtualResources:
         self.at(self.now_ms + billed_ms + times.hand_over_ms, end)
 
     def _wake(self, name: str) -> None:
-        """Has somebody take a slot that became free: at once, or, of those whose pauses do not grow any more, the first
-        who tries again."""
+        """Lets a waiting task take a free slot: at once, or, of tasks with pauses that no longer grow, the first that
+        tries again."""
         if queue := self._queues[name]:
             first = 1 - self._rng.random() ** (1 / len(queue)) if self._times[name].polls else 0.0
             self.at(self.now_ms + 1000 * backoff.SLOT_PAUSE_S * first, queue.popleft())

@@ -36,7 +36,7 @@ class CompletionSets:
 
 
 class DetachedFunctions:
-    """Events for `functions`; `between_s` passes from the end of tasks that are awaited together to the next turn."""
+    """Events for `functions`. `between_s` passes from the end of tasks that are awaited together to the next turn."""
 
     def __init__(self, functions: VirtualFunctions, ledger: Ledger, clock: VirtualClock, between_s: float) -> None:
         self.sets = CompletionSets()
@@ -52,7 +52,7 @@ class DetachedFunctions:
         self._pending.append(attempt)
 
     def flush(self, patience_s: float) -> list[tuple[str, int, str, bool]]:
-        """Starts all requests, rejecting none, and goes on until tasks have ended that are awaited together.
+        """Starts all requests, rejecting none, and continues until tasks have ended that are awaited together.
 
         Raises `UserError` for a task that runs into its time-out.
         """

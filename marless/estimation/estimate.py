@@ -25,7 +25,7 @@ from marless.reports.text import counted, money, seconds
 
 # A longer run is extrapolated from these two lengths: cost and time grow linearly with the rounds.
 SHORT, LONG = 300, 600
-# Rounds between which a lag is judged: the first start functions.
+# The two rounds that measure a lag. The first rounds start functions.
 _COMPARED = (10, 50)
 # Evaluations during training are of two blocks of the evaluator at most: longer ones take as long in proportion.
 _EPISODES = 320
@@ -33,8 +33,8 @@ _EPISODES = 320
 
 @dataclass(frozen=True, repr=False)
 class Estimate(ShownResult):
-    """The estimated end of a run: its rounds, its seconds of training, the amounts that it used (`meter`), the lines of
-    its bill, and the dollars of the evaluations that end it (`ending_dollars`)."""
+    """The estimated end of a run: its rounds, its seconds of training, the amounts that it used (`meter`), and the
+    lines of its bill. `ending_dollars` are the dollars of the evaluations that end it."""
 
     rounds: int
     seconds: float
@@ -61,10 +61,10 @@ class Estimate(ShownResult):
 
 @dataclass(frozen=True)
 class Estimates:
-    """The run on the target and, for comparison, on this machine; `planned` are the placements of the rule `auto`.
+    """The run on the target and, for comparison, on this machine. `planned` are the placements of the rule `auto`.
 
-    `lagged` is the share of the target's seconds of a round that one would take with `pipeline.lag=1`; None where that
-    is set or cannot be. `waiting_dollars` is what functions cost on the target while they wait for resources.
+    `lagged` is a round's duration with `pipeline.lag=1` as a share of the target's, or None if the lag is set or
+    impossible. `waiting_dollars` is the cost of functions on the target while they wait for resources.
     """
 
     config: RunConfig
@@ -110,25 +110,25 @@ def estimate_run(config: RunConfig, target: Target, workers: int, progress: Prog
 
 
 def config_for_recording(target: Target, config: RunConfig) -> RunConfig:
-    """The configuration to play here: for a target elsewhere a learner of `balanced` has one group, as where each has a
-    slot. Where it has several or half of one there, it is forecast to take as long in proportion."""
+    """The configuration to play here: for a target elsewhere a learner of `balanced` has one group, like with a slot
+    for each. Where it has several or half of one there, it is forecast to take as long in proportion."""
     if not (target.backend.remote and PLACEMENTS[config.placement.rule].balances):
         return config
     return replace(config, placement=replace(config.placement, rule=FUSED))
 
 
 def record_briefly(config: RunConfig, workers: int, progress: Progress = unseen) -> Recording:
-    """Plays a few rounds of `config` here, with an evaluation; raises `UserError` when they fail."""
+    """Plays a few rounds of `config` here, with an evaluation. Raises `UserError` if they fail."""
     evaluation, placement = config.evaluation, config.placement
     # The first invocation warms up, so at least two are needed.
     together = min(placement.chain, BRIEF.most // 2)
     every = max(2, together)
-    sizes = config.evaluation_sizes(horizon=1)  # not fewer than with the environment's own, which is not known yet
+    sizes = config.evaluation_sizes(horizon=1)  # the most episodes: the real horizon is still unknown
     episodes = min(_EPISODES, max(sizes.episodes, sizes.final))
     short = replace(
         _steady(config),
         evaluation=replace(evaluation, every=every, episodes=episodes, final_episodes=episodes),
-        # Of what travels in messages the bytes are recorded where it is stored.
+        # The bytes of objects in messages are recorded where they are stored.
         placement=replace(placement, chain=together, inline_objects=False),
     )
     return record(short, workers, BRIEF._replace(least=every + 1), progress)
@@ -158,8 +158,8 @@ def estimate(
 
 
 def waiting_dollars(config: RunConfig, recording: Recording, target: Target, run_estimate: Estimate) -> float:
-    """What functions of the estimated run cost while they wait for resources: what they would cost less if every answer
-    were there at once."""
+    """Return the cost of waiting for resources in the estimated run: the dollars saved if every answer were there at
+    once."""
     instant = estimate(config, recording.without_waiting(), target)
     return float(_compute_dollars(run_estimate) - _compute_dollars(instant))
 
@@ -170,12 +170,12 @@ def _compute_dollars(run_estimate: Estimate) -> Decimal:
 
 
 def share_with_lag(config: RunConfig, recording: Recording, target: Target) -> float | None:
-    """The share of the seconds of a round that one takes with a lag of one round; see `Estimates.lagged`."""
+    """The duration of a round with a lag of one round, as a share of its duration without. See `Estimates.lagged`."""
     if config.pipeline != Pipeline() or PLACEMENTS[config.placement.rule].one_function:
         return None
 
     def round_s(lag: int) -> float:
-        """Seconds of a round, without those that start functions."""
+        """Seconds of a round, after the rounds that start functions."""
         pipeline = Pipeline(lag=lag)
         first_s, last_s = (
             _seconds(replace(_steady(config), pipeline=pipeline), recording, target, n) for n in _COMPARED
@@ -233,7 +233,7 @@ def _ending_dollars(bill: Bill, state: State) -> float:
 def _interpolate(low: Any, high: Any, share: float) -> Any:
     if isinstance(low, int):
         return round(low + share * (high - low))
-    if isinstance(high, dict):  # what one of the two lacks is zero there
+    if isinstance(high, dict):  # a part that one of the two lacks is zero there
         return {key: _interpolate(low.get(key, type(value)()), value, share) for key, value in high.items()}
     names = low.__struct_fields__
     return type(low)(**{name: _interpolate(getattr(low, name), getattr(high, name), share) for name in names})

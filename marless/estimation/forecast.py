@@ -76,8 +76,8 @@ class Simulated:
 
     @property
     def critical_path_s(self) -> float:
-        """Seconds of a round on slots without end: of each wave the longest task, or an evaluation beside all of them
-        that takes longer."""
+        """Seconds of a round on unlimited slots: of each wave the longest task, or a longer evaluation next to all of
+        them."""
         by_round, first = defaultdict[int, list[AttemptRecord]](list), self.learning_lines[0].round - 1
         for record in self.records:
             if record.round >= first:
@@ -129,7 +129,7 @@ def _learning_lines(lines: Sequence[RoundLine]) -> list[RoundLine]:
 
 
 def forecast_detached(plan: Plan, recording: Recording, times: ServiceTimes, latency: Latency, seed: int = 0) -> State:
-    """The last state of `plan` with the coordinator as a function, whose turns take as long as `latency` says.
+    """The last state of `plan` with the coordinator as a function. `latency` gives the duration of its turns.
 
     Raises `UserError` for a task that runs into its time-out.
     """

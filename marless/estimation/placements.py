@@ -16,8 +16,8 @@ from marless.estimation.targets import Target
 
 @dataclass(frozen=True)
 class PlacementPlan:
-    """`config` with the chosen placement in place of `auto`, the `target` that places groups so, and the Pareto front
-    of placements by dollars and seconds of a round. `slots`: of each of them, the most functions at once."""
+    """`config` with the chosen placement in place of `auto`, the `target` that places groups so, and the placements'
+    Pareto front by dollars and seconds of a round. `slots`: of each of them, the most functions at once."""
 
     config: RunConfig
     target: Target
@@ -27,7 +27,7 @@ class PlacementPlan:
 
 
 def plan_placement(config: RunConfig, workers: int, target: Target, progress: Progress = unseen) -> PlacementPlan:
-    """Plays a few rounds here, to which the planner fits the durations of tasks; raises `UserError` when they fail.
+    """Plays a few rounds here and fits the durations of tasks for the planner. Raises `UserError` if they fail.
     Functions elsewhere also wait for storage, which the planner measures in the run."""
     recording = record(config, workers, BRIEF, progress)
     plan, state = target.plan(config, recording.plan.inputs), recording.state

@@ -1,4 +1,4 @@
-"""What recorded tasks asked of resources: when, and how long the resources worked at it."""
+"""The calls of recorded tasks to resources: their times, and how long the resources worked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from marless.functions.messages.usage import CallTime
 
 @dataclass(frozen=True)
 class RecordedAsk:
-    """Questions to one resource that a task asked side by side, after it computed for `compute_ms` since the answers
-    before; `work_ms` is what the resource takes for each."""
+    """Questions to one resource that a task asked in parallel, after it computed for `compute_ms` since the answers
+    before. `work_ms` is the resource's time for each."""
 
     resource: str
     compute_ms: float
@@ -29,7 +29,7 @@ def asks_of(actions: Sequence[CallTime]) -> tuple[RecordedAsk, ...]:
 
 
 def blocked_ms(actions: Sequence[CallTime]) -> float:
-    """How long the task waited for answers."""
+    """The time in milliseconds that the task waited for answers."""
     return sum(max(each.ended_ms for each in together) - together[0].asked_ms for together in _side_by_side(actions))
 
 

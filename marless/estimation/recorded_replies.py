@@ -1,6 +1,6 @@
-"""Replies of a recorded run, made anew for tasks of any size from its lines of metrics.
+"""Replies of a recorded run, made again for tasks of any size from its lines of metrics.
 
-The ledger's item is compressed, so replies need as many different digits as real ones: numbers that were equal in every
+The ledger's item is compressed, so replies need as many different digits as real ones. Numbers that were equal in every
 round would make its writes too cheap.
 """
 
@@ -21,23 +21,23 @@ from marless.functions.messages.message import Ref
 from marless.functions.messages.usage import Usage
 from marless.functions.randomness import generator
 
-# By how much of its size a number that is made anew differs: too little for any rule to notice.
+# The relative difference of a number that is made again: too little for any rule to notice.
 _SPREAD = 1e-6
 
 
 class RecordedReplies:
-    """Replies with the recorded returns and metrics, the last round's for all later ones but for their last digits;
-    tables are not recorded."""
+    """Replies with the recorded returns and metrics. Later rounds repeat the last round's, except for the last digits.
+    Tables are not recorded."""
 
     def __init__(self, state: State, lines: Sequence[RoundLine]) -> None:
         self._spec: EnvSpec = state.env_spec
         self._lines = lines
         last, before = lines[-1].metrics, lines[max(0, len(lines) - 2)].metrics
-        # What two rounds had in common, a step size or a count, later rounds have, too.
+        # Later rounds keep values that two rounds share, such as a step size or a count.
         self._varying_names = frozenset(name for name, value in last.items() if value != before.get(name))
 
     def to(self, request: Request, usage: Usage) -> Done:
-        """The answer to `request`, whose objects have the bytes that `usage` says were written."""
+        """The answer to `request`. Its objects have the bytes that `usage` counts as written."""
         kinds = request.writes()
         size = usage.bytes_written // max(1, len(kinds))
         keys_by_kind = {kind: keys.object_key(request.address.output, kind) for kind in kinds}
@@ -111,7 +111,7 @@ class RecordedReplies:
             returns=_returns(line, episodes * rollouts, rng),
             agent_returns=tuple(_of_agents(line, sums, rng) for _ in range(rollouts)) if sums else (),
             env_metrics=line.env_metrics,
-            # Who would win is not known; a draw leaves ratings as they are.
+            # The winner is unknown, and a draw leaves ratings unchanged.
             score=0.5 if isinstance(request, SampleTask) and request.match else None,
         )
 
@@ -133,5 +133,5 @@ def _varied(values: Sequence[float], rng: np.random.Generator) -> tuple[float, .
 
 
 def unstored(usage: Usage) -> Usage:
-    """The operations of a task whose objects travel in its message."""
+    """The operations of a task that sends its objects in its message."""
     return replace(usage, puts=0, bytes_written=0)

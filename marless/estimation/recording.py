@@ -37,7 +37,7 @@ from marless.runs.stored_run import look
 
 
 class Rounds(NamedTuple):
-    """How many rounds are played: `most`, or fewer once there are `least` and `enough_s` seconds have passed."""
+    """The number of rounds to play: `most`, or fewer once there are `least` and `enough_s` seconds have passed."""
 
     least: int
     most: int
@@ -68,12 +68,12 @@ class Recording:
 
     @cached_property
     def slots(self) -> int:
-        """How many functions ran at once."""
+        """The number of functions that ran at once."""
         return slots_of(self.records)
 
     @property
     def service_times(self) -> ServiceTimes:
-        """How long its tasks took, and what they asked of its resources."""
+        """The durations of its tasks, and their calls of its resources."""
         resources = {name: ResourceTimes(resource.slots) for name, resource in self.plan.config.resources.items()}
         return dataclasses.replace(fit(self.records, self.slots), resources=resources)
 
@@ -112,7 +112,7 @@ def recording_of(
 
 
 def recorded(folder: RunFolder, settings: Sequence[str] = ()) -> Recording:
-    """The recording of a run, with other settings; raises `UserError` where there is none."""
+    """The recording of a run, with other settings. Raises `UserError` if there is none."""
     records, lines = attempts.read(folder.path / ATTEMPTS), journal.read(folder.path / METRICS)
     if not records or not lines:
         raise UserError(f"{folder.name} has no finished round, or no {ATTEMPTS}: nothing tells how long its tasks take")
@@ -122,8 +122,8 @@ def recorded(folder: RunFolder, settings: Sequence[str] = ()) -> Recording:
 
 
 def _of_last_width(records: Sequence[AttemptRecord]) -> list[AttemptRecord]:
-    """The records without those of other numbers of slots: a resumed run may have had other workers before. Of kinds
-    that ran only then, as those that set up the run, all are left."""
+    """The records with the last number of slots: a resumed run may have had other workers before. Kinds that ran only
+    before, such as the run's set-up, keep all records."""
     kinds = {record.kind for record in records if record.slots == records[-1].slots}
     return [record for record in records if record.slots == records[-1].slots or record.kind not in kinds]
 

@@ -1,8 +1,8 @@
-"""Service times of a recorded run: how long tasks and start-ups took, and what passed beside them.
+"""Service times of a recorded run: durations of tasks, start-ups, and the time between them.
 
-A duration is a line over the task's size, times a ratio drawn from those of the record, so that a simulation has the
-record's spread and its tail. What a wave of tasks took beyond its durations on so many slots, and what passed between
-two waves, are the record's means, so that what a round takes is right in sum.
+A duration is a line over the task's size, times a ratio drawn from the record's ratios. So a simulation has the
+record's spread and its tail. The extra time of a wave of tasks beyond its durations on so many slots, and the time
+between two waves, are the record's means. So a round's total is right.
 """
 
 import statistics
@@ -29,8 +29,8 @@ _FEW_ROUNDS = 2
 
 @dataclass(frozen=True)
 class ResourceTimes:
-    """A resource: its slots, what a call takes beside the work, and the start-up of each slot. With `polls` whoever
-    finds no free slot tries again after a pause, as on Lambda; else waits in a queue."""
+    """A resource: its slots, a call's time in addition to the work, and the start-up of each slot. With `polls`, a call
+    that finds no free slot tries again after a pause, like on Lambda. Otherwise it waits in a queue."""
 
     slots: int
     hand_over_ms: float = 0.0
@@ -42,8 +42,8 @@ class ResourceTimes:
 class TaskTimes:
     """The tasks of one kind: `overhead_ms` + `slope_ms` * size, times one of `ratios`.
 
-    `first_ratios` are those of an environment's first task. `usage` is for each size. `asks` are what each recorded
-    task asked of resources; waiting for answers is no part of durations.
+    `first_ratios` are the ratios of an environment's first task. `usage` is for each size. `asks` are each recorded
+    task's questions to resources. Waiting for answers is no part of durations.
     """
 
     function: str
@@ -66,8 +66,8 @@ class TaskTimes:
         return (self.overhead_ms + self.slope_ms * size) * ratio * self.cpu_scaling + waiting
 
     def usage_of(self, size: float, objects: int) -> Usage:
-        """The storage operations of the recorded task whose size is nearest, its bytes in proportion to the size, and
-        `objects` reads; without a read no bytes are read."""
+        """The storage operations of the recorded task of the nearest size, with bytes in proportion to the size, and
+        `objects` reads. With 0 reads, 0 bytes are read."""
         nearest, usage = min(self.usage, key=lambda each: abs(each[0] - size))
         share = size / nearest
         bytes_written, read = (round(share * count) for count in (usage.bytes_written, usage.bytes_read))
@@ -80,8 +80,8 @@ class TaskTimes:
         )
 
     def asks_of(self, size: float, rng: np.random.Generator) -> tuple[RecordedAsk, ...]:
-        """What a task of `size` asks of resources: what one of the recorded tasks of the nearest size did, as often as
-        it is larger."""
+        """Return the questions of a task of `size`: the questions of a recorded task of the nearest size, repeated in
+        proportion."""
         if not self.asks:
             return ()
         nearest = min((each for each, _ in self.asks), key=lambda each: abs(each - size))
@@ -92,10 +92,10 @@ class TaskTimes:
 
 @dataclass(frozen=True)
 class ServiceTimes:
-    """`tasks` by kind; `init_ms` are the start-ups by function, and `restarts` the shares of its later attempts that
-    started an environment once more. `hand_over_s`: what a task adds to its duration until its slot is free again.
-    `between_s`: from the end of a wave to the first task of the next. `cold_s`: what passes before it starts up.
-    `resources` are those that tasks ask.
+    """`tasks` by kind. `init_ms` are the start-ups by function, and `restarts` the shares of its later attempts that
+    started an environment once more. `hand_over_s`: the time from a task's end until its slot is free again.
+    `between_s`: from the end of a wave to the first task of the next. `cold_s`: the time before it starts up.
+    `resources` are the resources that tasks ask.
     """
 
     tasks: dict[str, TaskTimes]
@@ -133,7 +133,7 @@ class ServiceTimes:
         )
 
     def of(self, kind: str) -> TaskTimes:
-        """The tasks of a kind; those of another learner's where the record has none of this."""
+        """The tasks of a kind, or another learner's tasks if the record has none of this."""
         if kind in self.tasks:
             return self.tasks[kind]
         if not (alike := [name for name in self.tasks if name.split(":")[0] == kind.split(":")[0]]):
@@ -142,7 +142,7 @@ class ServiceTimes:
 
 
 def fit(records: Sequence[AttemptRecord], slots: int) -> ServiceTimes:
-    """The service times of attempts that ran on `slots` slots; raises `UserError` if none of them was answered."""
+    """The service times of attempts that ran on `slots` slots. Raises `UserError` if none of them was answered."""
     if not (answered_attempts := [record for record in records if record.outcome == "answered"]):
         raise UserError("no attempt is recorded; runs that nobody drives, and those of older versions, have no record")
     by_kind: dict[str, list[AttemptRecord]] = defaultdict(list)
@@ -151,7 +151,7 @@ def fit(records: Sequence[AttemptRecord], slots: int) -> ServiceTimes:
         by_kind[record.kind].append(record)
         by_function[record.function].append(record)
     init_ms = {name: tuple(each.init_ms for each in of if each.init_ms) for name, of in by_function.items()}
-    # Beside an evaluation that is still played, waves of learners begin unseen; but a few rounds alone say too little.
+    # Waves of learners begin unseen while an evaluation is still played. But a few rounds alone say too little.
     evaluated_rounds = {record.round for record in answered_attempts if is_beside(record)}
     others = [record for record in answered_attempts if record.round not in evaluated_rounds]
     waves = by_dispatch(others if len({record.round for record in others}) > _FEW_ROUNDS else answered_attempts)
@@ -172,7 +172,7 @@ def fit(records: Sequence[AttemptRecord], slots: int) -> ServiceTimes:
 
 
 def is_beside(record: AttemptRecord) -> bool:
-    """Whether it is of an evaluation that a round plays beside its samples and learners."""
+    """Return True for a record of an evaluation that a round plays in parallel to its samples and learners."""
     return record.work.startswith("evaluate/")
 
 
@@ -209,7 +209,7 @@ def _fit(records: list[AttemptRecord]) -> TaskTimes:
         return tuple(_own_ms(record) / max(overhead + slope * record.size, 1e-9) for record in of)
 
     asks = tuple((record.size, asks_of(record.actions)) for record in usual if record.actions)
-    # A simulated process may not have kept what the recorded one had.
+    # A simulated process may lack data that the recorded process kept.
     usage = {record.size: record.usage.cold for record in records}
     return TaskTimes(records[0].function, overhead, slope, ratios(usual), ratios(first), tuple(usage.items()), asks)
 
@@ -219,7 +219,7 @@ def _own_ms(record: AttemptRecord) -> float:
 
 
 def slots_of(records: Sequence[AttemptRecord]) -> int:
-    """How many tasks ran at once: as many as the platform allows, or fewer where tasks waited all the same."""
+    """The number of tasks that ran at once: as many as the platform allows, or fewer if tasks waited all the same."""
     most, largest = 0, max(len(wave) for wave in by_dispatch(records))
     ends: list[float] = []
     for begin, end in sorted((each.ended_at - busy_s(each), each.ended_at) for each in records):
@@ -245,7 +245,7 @@ def busy_s(record: AttemptRecord) -> float:
 
 
 def longest_path_s(records: list[AttemptRecord]) -> float:
-    """Seconds of one round's `records` on slots without end; learners that were asked for before the samples of their
+    """Seconds of one round's `records` on unlimited slots. Learners that were asked for before the samples of their
     round had ended did not wait for them."""
     learners = [record for record in records if record.work.startswith("learn/")]
     others = [record for record in records if not record.work.startswith("learn/") and not is_beside(record)]
@@ -257,7 +257,7 @@ def longest_path_s(records: list[AttemptRecord]) -> float:
 
 
 def _hand_over_s(waves: list[list[AttemptRecord]], slots: int) -> float:
-    """What each task of these waves added to its duration, if they ran in order on `slots` slots."""
+    """The time that each task of these waves added to its duration, if they ran in order on `slots` slots."""
     took = sum(max(record.ended_at for record in wave) - wave[0].asked_at for wave in waves)
     busy = ([busy_s(record) for record in wave] for wave in waves)
     work_s = sum(makespan(seconds, slots) for seconds in busy)
@@ -265,7 +265,7 @@ def _hand_over_s(waves: list[list[AttemptRecord]], slots: int) -> float:
 
 
 def makespan(seconds: Sequence[float], slots: int) -> float:
-    """When the last of these tasks ends, each begun in order on the first of `slots` slots that is free."""
+    """The end of the last of these tasks, each begun in order on the first of `slots` slots that is free."""
     free = [0.0] * min(slots, len(seconds))
     for each in seconds:
         heapreplace(free, free[0] + each)

@@ -1,6 +1,6 @@
 """Simulations of a recorded run: the real driver, planner and bill on a virtual clock, with other numbers of rollouts.
 
-The number of rollouts and the team stay as they are set: what a controller would decide from other data is unknown.
+The number of rollouts and the team stay fixed, because a controller's decisions on other data are unknown.
 """
 
 import dataclasses
@@ -27,14 +27,14 @@ from marless.reports.text import counted, money
 LEAST_ROUNDS = 3
 # The columns of slot seconds, and the kinds of tasks in them.
 _KINDS = {"sampling": ("sample", "whole"), "learning": ("learn", "grad"), "start-up": ("start-up",)}
-# Rounds of the simulation that measures what this coordinator computes between two waves of the recorded size.
+# Rounds of the simulation that measures this coordinator's time between two waves of the recorded size.
 _CALIBRATED = 8
 
 
 @dataclass(frozen=True)
 class SimulatedSetting:
-    """What a simulation changes: `slots` and `deployed` by default as recorded. Rounds that only sample, because of
-    `pipeline.lag`, come on top of `rounds`."""
+    """The changes of a simulation. `slots` and `deployed` are by default as recorded. Rounds that only sample, because
+    of `pipeline.lag`, come on top of `rounds`."""
 
     rollouts: int
     rounds: int
@@ -45,12 +45,12 @@ class SimulatedSetting:
 
 
 def simulate(recording: Recording, setting: SimulatedSetting) -> Simulated:
-    """A simulated run; raises `UserError` where the record does not suffice."""
+    """A simulated run. Raises `UserError` if the record does not suffice."""
     times = recording.service_times
     if setting.deployed:
         times = Target(registry.backend(registry.DEFAULT_REMOTE), setting.slots).times(times, recording.plan)
         return drive(recording, times, setting, VirtualLedger(VirtualClock(), times.between_s))
-    # The coordinator of a simulation computes, too; the record has its time already.
+    # The coordinator of a simulation computes, too. The record has its time already.
     same = SimulatedSetting(recording.lines[-1].rollouts, _CALIBRATED, recording.slots)
     again = fit(drive(recording, times, same, VirtualLedger(VirtualClock())).records, same.slots)
     hand_over_s = max(0.0, times.hand_over_s - (again.hand_over_s - times.hand_over_s))
@@ -60,7 +60,7 @@ def simulate(recording: Recording, setting: SimulatedSetting) -> Simulated:
 
 
 def drive(recording: Recording, times: ServiceTimes, setting: SimulatedSetting, ledger: VirtualLedger) -> Simulated:
-    """A simulated run with these service times and this ledger, whose clock it starts."""
+    """A simulated run with these service times and this ledger. It starts the ledger's clock."""
     plan = _plan(recording.plan, setting)
     run = forecast(plan, recording, times, ledger, plan.config.stop.rounds, setting.faults, setting.seed)
     if len(run.learning_lines) < 2:

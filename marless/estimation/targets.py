@@ -17,14 +17,14 @@ from marless.estimation.service_times import ServiceTimes
 from marless.estimation.virtual_functions import VirtualClock, VirtualLedger
 from marless.functions.function_specs import NAMES
 
-# How long a detached run waits after time-outs; a forecast loses no report.
+# The wait of a detached run after time-outs. A forecast loses no report.
 GRACE_S = 30.0
 
 
 @dataclass(frozen=True)
 class Target:
     """`width` functions run at once. `detached`: the coordinator is a function too. `halves`: `balanced` gives halves
-    of groups to its idle slots, which the planner has weighed against what they cost."""
+    of groups to its idle slots. The planner has weighed this against the cost."""
 
     backend: Backend
     width: int
@@ -61,7 +61,7 @@ class Target:
         )
 
     def times(self, recorded_times: ServiceTimes, plan: Plan) -> ServiceTimes:
-        """How long the recorded work takes there."""
+        """The durations of the recorded work there."""
         if (latency := self.backend.latency(plan.config.pricing.storage)) is None:
             return recorded_times
         memory_mb = {name: getattr(plan.config.functions, name).memory_mb for name in NAMES}
@@ -69,13 +69,13 @@ class Target:
         return recorded_times.deployed(latency, memory_mb, mb_per_vcpu, self.detached)
 
     def forecast(self, plan: Plan, recording: Recording, seed: int = 0) -> State:
-        """The last state of such a run; raises `UserError` where it would fail."""
+        """The last state of such a run. Raises `UserError` if it would fail."""
         times = self.times(recording.service_times, plan)
         latency = self.backend.latency(plan.config.pricing.storage)
         if self.detached and latency is not None:
             state = forecast_detached(plan, recording, times, latency, seed)
         else:
-            # What the coordinator computes between two waves is in `between_s`.
+            # The coordinator's time between two waves is in `between_s`.
             ledger = VirtualLedger(VirtualClock(counts_coordinator=False), times.between_s)
             state = forecast(plan, recording, times, ledger, seed=seed).state
         if state.status == "failed":

@@ -1,7 +1,7 @@
-"""Functions on a virtual clock: an invoker whose tasks take as long as a record says, and answer at once.
+"""Functions on a virtual clock: an invoker with tasks that take as long as a record says, and answer at once.
 
-The coordinator is real: decisions, requests, storage operations and ledger writes are those of a run, and the time that
-it computes may pass on the virtual clock too, while functions run.
+The coordinator is real: decisions, requests, storage operations and ledger writes equal a run's. Its computing time may
+pass on the virtual clock too, while functions run.
 """
 
 import time
@@ -31,8 +31,8 @@ _REJECTED_S = 0.05
 
 @dataclass(frozen=True)
 class Faults:
-    """Shares of attempts that meet a fault: `slow` ones take `factor` times as long, `cold` ones start an environment,
-    `throttled` ones are rejected, `lost` ones run into their time-out."""
+    """Shares of attempts that meet a fault. `slow` ones take `factor` times as long, `cold` ones start an environment,
+    `throttled` ones are rejected, and `lost` ones run into their time-out."""
 
     slow: float = 0.0
     factor: float = 10.0
@@ -45,7 +45,7 @@ NO_FAULTS = Faults()
 
 
 class VirtualClock:
-    """Seconds of a forecast; if it `counts_coordinator`, what the coordinator computes in between passes as well."""
+    """Seconds of a forecast. If it `counts_coordinator`, the coordinator's computing time passes as well."""
 
     def __init__(self, counts_coordinator: bool = True) -> None:
         self.now = self.coordinator_s = 0.0
@@ -60,7 +60,7 @@ class VirtualClock:
         self.now += worked_s
 
     def leave(self) -> None:
-        """The coordinator goes on."""
+        """The coordinator continues."""
         self._left = time.process_time()
 
 
@@ -84,7 +84,7 @@ class Service(NamedTuple):
 
 
 class VirtualFunctions:
-    """An invoker of `slots` slots; tasks wait in order for the first that is free."""
+    """An invoker of `slots` slots. Tasks wait in order for the first that is free."""
 
     def __init__(
         self,
@@ -196,13 +196,13 @@ class VirtualFunctions:
         heappush(self._pending, (end, invocation.number, report))
 
     def _starts(self, function: str, start: float) -> bool:
-        """Whether all environments of the function are held, so that another one starts, or one starts again."""
+        """Return True if all environments of the function are held, so that another or a restarted one starts."""
         ends = self._held[function]
         while ends and ends[0] <= start:
             heappop(ends)
         starts = len(ends) >= self._started[function]
         self._started[function] += starts
-        # Those that start again are as many in every wave as they were in the record.
+        # Environments start again as often in every wave as in the record.
         self._due[function] += self._times.restarts.get(function, 0.0)
         if self._due[function] < 1:
             return starts
@@ -239,7 +239,7 @@ class NoObjects:
 
 
 class VirtualLedger:
-    """A ledger in memory whose commits take `commit_s`."""
+    """A ledger in memory. A commit takes `commit_s`."""
 
     def __init__(self, clock: VirtualClock, commit_s: float = 0.0) -> None:
         self.clock, self._commit_s = clock, commit_s

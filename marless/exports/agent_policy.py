@@ -1,8 +1,8 @@
 """One agent's policy as every format is written from it: layers from the flat observation to the outputs, and a head.
 
-What acting does with a stored policy is part of the layers: the agent's one-hot, the normalisation of inputs, layer
-norms, the hidden state. The last action, which `task.last_action` puts behind observations, is an input of its own, so
-that an observation is what the environment shows.
+The layers include all processing of a stored policy: the agent's one-hot, the normalisation of inputs, layer norms, the
+hidden state. The last action, which `task.last_action` appends to observations, is a separate input, so that an
+observation is the environment's.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from marless.functions.nn.layers import Gru, Layer
 from marless.functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
 from marless.reports.policy import TeamPolicy
 
-# The inputs that carry something from step to step; the output that each takes next has NEXT before its name.
+# The inputs that carry state from step to step. The output for the next step has NEXT before its name.
 HIDDEN, LAST_ACTION, NEXT = "hidden", "last_action", "next_"
 
 
@@ -29,7 +29,7 @@ HIDDEN, LAST_ACTION, NEXT = "hidden", "last_action", "next_"
 class FactoryNetwork:
     """A network that a factory made: its ONNX graph, its parameters by name, and the agent's one-hot or nothing.
 
-    The first numbers of the observation have the shape `observation`; others, and then the one-hot, are its `rest`.
+    The first numbers of the observation have the shape `observation`. The others, and then the one-hot, are its `rest`.
     """
 
     shape: NetworkShape
@@ -48,7 +48,7 @@ PolicyLayer = Layer | FactoryNetwork
 class ChoiceActions:
     """One choice, or several (not `single`), of so many actions each.
 
-    The environment counts each of its choices from its `first` and takes them in an array of `shape`; where they are
+    The environment counts each of its choices from its `first` and takes them in an array of `shape`. If they are
     numbered as one, `joined` are their counts.
     """
 
@@ -72,7 +72,7 @@ class ChoiceActions:
 
 @dataclass(frozen=True)
 class NumberActions:
-    """Continuous actions: the first outputs by tanh, or `clipped` to [-1, 1], then rescaled to the bounds; the
+    """Continuous actions: the first outputs by tanh, or `clipped` to [-1, 1], then rescaled to the bounds. The
     environment takes them in an array of `shape`.
 
     The last action is the number in [-1, 1] times `last_scale` plus `last_offset`.
@@ -93,7 +93,7 @@ class NumberActions:
 
 @dataclass(frozen=True)
 class AgentPolicy:
-    """A policy from observations ``[rows, observation_size]``, and what is in `states`, to `outputs` numbers."""
+    """A policy from observations ``[rows, observation_size]`` and `states` to `outputs` numbers."""
 
     name: str
     observation_size: int
@@ -111,20 +111,20 @@ class AgentPolicy:
 
     @property
     def states(self) -> dict[str, int]:
-        """The widths of the inputs that carry something from step to step; zeros at the start of an episode."""
+        """The widths of the inputs that carry state from step to step. They are zeros at the start of an episode."""
         cell = next((layer for layer in self.layers if isinstance(layer, Gru)), None)
         sizes = {} if cell is None else {HIDDEN: len(cell.h)}
         return sizes | ({LAST_ACTION: self.actions.width} if self.last_action else {})
 
     @property
     def inputs(self) -> dict[str, int]:
-        """The widths of all inputs; a mask only where actions are choices."""
+        """The widths of all inputs. Only choices have a mask."""
         mask = {"mask": self.actions.width} if isinstance(self.actions, ChoiceActions) else {}
         return {"observation": self.observation_size, **mask, **self.states}
 
 
 def agent_policies(team: TeamPolicy) -> list[AgentPolicy]:
-    """The policies of all agents that have one; raises `UserError` when none has."""
+    """The policies of all agents that have one. Raises `UserError` if none has."""
     policies = [_policy(team, agent) for agent in range(len(team.agents)) if team.plays(agent)]
     if not policies:
         raise UserError("all agents acted at random; there is no policy")

@@ -23,8 +23,8 @@ _COLUMNS = {
 
 
 def agent_table(episodes: Sequence[SampledEpisode], agent: str) -> Arrays:
-    """The agent's columns by name ``[steps, ...]``: agent, version, policies, those of `places` and `numbers`, and what
-    it observed, did and got; and the state, where the task has one."""
+    """The agent's columns by name ``[steps, ...]``: agent, version, policies, the columns of `places` and `numbers`.
+    Then come its observations, actions and rewards, and the task's state, if any."""
     versions, hashes = zip(*(one.versions[agent] for one in episodes), strict=True)
     steps = [name for name in episodes[0].steps if name.rpartition("/")[0] == agent]
     arrays = {name.rpartition("/")[2]: np.concatenate([one.steps[name] for one in episodes]) for name in steps}

@@ -1,6 +1,6 @@
 """Episodes as files of other programs: the arrays of an export by name, in npz or Parquet.
 
-Episodes of training also say where they are from; in Parquet every agent has a table of its own.
+Episodes of training also say their origin. In Parquet every agent has its own table.
 """
 
 import io
@@ -20,13 +20,13 @@ from marless.runs.inputs.datasets import DOCUMENT, EPISODES
 
 _Files = dict[str, bytes]
 
-# The table of what was seen after every episode.
+# The table of the observations after every episode.
 _FINAL = "final"
 
 
 @dataclass(frozen=True)
 class DatasetFormat:
-    """A format: how it holds episodes, and those of training, and the extra that it needs."""
+    """A format: how it holds episodes, and episodes of training, and the extra that it needs."""
 
     write: Callable[[Sequence[Episode]], _Files]
     write_sampled: Callable[[Sequence[SampledEpisode]], _Files]
@@ -40,7 +40,7 @@ def require_format(format_: str) -> None:
 
 
 def dataset_files(episodes: Sequence[Episode], format_: str, about: dict[str, Any]) -> _Files:
-    """The files by name; `about` is written to DOCUMENT, with what the arrays are."""
+    """The files by name. `about` is written to DOCUMENT, with a description of the arrays."""
     return {**FORMATS[format_].write(episodes), DOCUMENT: _document(episodes, format_, about)}
 
 
@@ -56,13 +56,13 @@ def _document(episodes: Sequence[Episode], format_: str, about: dict[str, Any]) 
 
 
 def _npz(episodes: Sequence[Episode]) -> _Files:
-    """All steps one after the other ``[steps, ...]``, what was seen after each episode ``[episodes, ...]``, and where
-    episodes begin, followed by the number of steps ``[episodes + 1]``."""
+    """All steps one after the other ``[steps, ...]``, the observations after each episode ``[episodes, ...]``, and
+    where episodes begin, followed by the number of steps ``[episodes + 1]``."""
     return {EPISODES: _packed(_by_episode(episodes))}
 
 
 def _npz_sampled(episodes: Sequence[SampledEpisode]) -> _Files:
-    """As `_npz`, and for every step where it is from; the document has the hash of every version."""
+    """The arrays of `_npz`, and the origin of every step. The document has the hash of every version."""
     versions = {
         f"{agent}/version": by_step(episodes, [one.versions[agent][0] for one in episodes])
         for agent in episodes[0].versions
@@ -83,8 +83,8 @@ def _packed(arrays: Arrays) -> bytes:
 
 
 def _parquet(episodes: Sequence[Episode]) -> _Files:
-    """A row for every step, and in a second file a row for what was seen after every episode; arrays of more axes are
-    flat lists."""
+    """A row for every step, and in a second file a row for the observations after every episode. Arrays of more axes
+    are flat lists."""
     return {
         "steps.parquet": _table(numbers(episodes) | _concatenate(episodes)),
         f"{_FINAL}.parquet": _final_table(episodes),
@@ -92,7 +92,7 @@ def _parquet(episodes: Sequence[Episode]) -> _Files:
 
 
 def _parquet_sampled(episodes: Sequence[SampledEpisode]) -> _Files:
-    """A table for every agent, with a row for every step, and `final.parquet` as in `_parquet`."""
+    """A table for every agent, with a row for every step, and `_parquet`'s `final.parquet`."""
     agents = list(episodes[0].versions)
     names = file_names(agents, "parquet", others=(_FINAL,))
     tables = {name: _table(agent_table(episodes, agent)) for name, agent in zip(names, agents, strict=True)}

@@ -1,4 +1,4 @@
-"""The folder of an export: it appears whole or not at all, and replaces nothing; and the names of files in it."""
+"""The folder of an export appears whole, or not at all, and replaces no other. This module also names its files."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from marless.coordinator.errors import UserError
 
 
 def require_free(folder: Path) -> None:
-    """Raises `UserError` unless there is nothing, or an empty folder, at this path."""
+    """Raises `UserError` if this path exists and is not an empty folder."""
     try:
         is_occupied = any(folder.iterdir()) if folder.is_dir() else folder.exists() or folder.is_symlink()
     except OSError as error:
@@ -22,7 +22,7 @@ def require_free(folder: Path) -> None:
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Writes files by name; raises `UserError` when the folder is taken or the disk does not take them."""
+    """Writes files by name. Raises `UserError` if the folder is taken or the disk refuses them."""
     require_free(folder)
     temporary: Path | None = None
     try:
@@ -41,8 +41,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def file_names(agents: Sequence[str], suffix: str, others: Collection[str] = ()) -> list[str]:
-    """The agents' names, with their numbers where these are no names for files, or not on every disk, or those of
-    `others`."""
+    """The agents' names. Names that some disks refuse, or that `others` have, become numbers."""
     name_counts = Counter(name.lower() for name in (*agents, *others))
     safe_names = {name for name in name_counts if re.fullmatch(r"\w[\w.-]{0,80}", name) and name_counts[name] == 1}
     names = []

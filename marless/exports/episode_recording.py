@@ -29,7 +29,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode of T steps: `steps` by name ``[T, ...]``, and what was seen after the last one, `final` ``[...]``."""
+    """One episode of T steps: `steps` by name ``[T, ...]``, and the observations after the last, `final` ``[...]``."""
 
     steps: Arrays
     final: Arrays
@@ -41,9 +41,9 @@ class Episode:
 
 
 def play_episodes(team: TeamPolicy, episodes: int, greedy: bool, seed: int, stream: str) -> Iterator[Episode]:
-    """Plays episodes by the policies, sampled unless `greedy`; all random numbers depend on `seed` and `stream` only.
+    """Plays episodes by the policies, sampled unless `greedy`. All random numbers depend on `seed` and `stream` only.
 
-    Raises what `registry.make` raises, and `EnvironmentFault` for an episode that is longer than the horizon.
+    Raises the errors of `registry.make`, and `EnvironmentFault` for an episode that is longer than the horizon.
     """
     with closing(registry.make(team.task, min(_BLOCK, episodes))) as environment:
         for block, first in enumerate(range(0, episodes, environment.num_envs)):
@@ -62,7 +62,7 @@ def _play(
     recorder: "_Recorder",
     rngs: tuple[np.random.Generator, np.random.Generator],
 ) -> None:
-    """One whole episode in every environment; one that has ended goes on with others, which are not recorded.
+    """One whole episode in every environment. One that has ended continues with others, which are not recorded.
 
     The first of `rngs` is for start states and then actions, the second for agents that act at random.
     """
@@ -93,7 +93,7 @@ class _Recorder:
     def record(
         self, observation: Observation, actions: tuple[ActionArray, ...], step: Step, running: NDArray[np.bool_]
     ) -> None:
-        """Adds a step of environments; those that end and are still `running` end their episode."""
+        """Adds a step of environments. If they end and are still `running`, their episode ends."""
         arrays = self._observation_arrays(observation)
         ended_by_limit = step.truncated[:, None] & observation.alive & ~step.terminated
         for agent, name in enumerate(self._spec.agents):
@@ -111,7 +111,7 @@ class _Recorder:
                 self._ends[row] = len(self._steps), {key: array[row].copy() for key, array in final.items()}
 
     def episode(self, row: int, task: str) -> Episode:
-        """The first episode of an environment; raises `EnvironmentFault` if it has not ended."""
+        """The first episode of an environment. Raises `EnvironmentFault` if it has not ended."""
         if row not in self._ends:
             raise EnvironmentFault(f"{task}: an episode is longer than its horizon, {self._spec.horizon}")
         length, final = self._ends[row]

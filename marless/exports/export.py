@@ -1,4 +1,4 @@
-"""What `marless export` does: a run's policies, or episodes that they play, in a folder of their own."""
+"""Export for `marless export`: a run's policies, or episodes that they play, in a separate folder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class Source:
 
 
 def source(folder: RunFolder, best: bool, agents: int | None = None) -> Source:
-    """The newest policies of a run, or those of its best evaluation; raises `UserError` where there are none."""
+    """The newest policies of a run, or the policies of its best evaluation. Raises `UserError` if there are none."""
     if not best:
         run, team = load_team(folder, agents)
         return Source(team, run.plan.config.seed, {"run": run.plan.run, "round": run.saved_state.round})
@@ -83,12 +83,12 @@ def export(
     role: str | None = None,
     agents: int | None = None,
 ) -> Exported:
-    """Writes the newest policies of a run, or the `best`, in a format of `FORMATS`; in one of episodes `episodes` that
-    they play, or those of training in `rounds`, the first and the last, which are played `again` where the run does
-    not store them. `role` is that of agents that speak whose adapter alone is written, and `agents` the size of the
-    team that plays, if it differs from training.
+    """Writes the newest policies of a run, or the `best`, in a format of `FORMATS`. A format of episodes gets
+    `episodes` that they play, or training's episodes in `rounds`, the first and the last. They are played `again` if
+    the run does not store them. `role` selects the agents that speak, to write only their adapter. `agents` is the size
+    of the team that plays, if it differs from training.
 
-    Raises `UserError` for what does not fit the format, and what the run does not have.
+    Raises `UserError` for arguments that do not fit the format, and for parts that the run lacks.
     """
     if to not in FORMATS:
         raise UserError(f"there is no format {to}; known are {', '.join(FORMATS)}")
@@ -163,7 +163,7 @@ def _export_episodes(
 
 
 def stores_rounds(folder: RunFolder, rounds: tuple[int, int]) -> bool:
-    """Whether the run stores the trajectories of these rounds, the first and the last, so that nothing is played.
+    """Return True if the run stores the trajectories of these rounds, the first and the last.
 
     Raises `UserError` unless the run has finished them.
     """

@@ -1,8 +1,8 @@
-"""A policy as an ONNX graph with the weights in it, for ONNX Runtime and whatever else reads ONNX.
+"""A policy as an ONNX graph with the weights in it, for ONNX Runtime and other readers of ONNX.
 
-Inputs are `observation`, `mask` for choices, `hidden` and `last_action` where a policy has them; all but the
-observation may be left out and are then all legal or zero. Outputs are `outputs`, `action` in the environment's
-format, and `next_hidden` and `next_last_action`.
+Inputs are `observation`, `mask` for choices, and `hidden` and `last_action` if a policy has them. All except the
+observation may be left out and are then all legal or zero. Outputs are `outputs`, `action` in the environment's format,
+and `next_hidden` and `next_last_action`.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ _FACTORY = "network/"
 
 
 def onnx_model(policy: AgentPolicy) -> bytes:
-    """The graph of a policy; takes any number of rows."""
+    """The graph of a policy. Takes any number of rows."""
     nodes, value = Nodes(), "observation"
     if policy.order is not None:
         value = sorted_entities(nodes, policy.order, policy.observation_size)
@@ -57,7 +57,7 @@ def _model(nodes: Nodes, policy: AgentPolicy) -> bytes:
     inputs, defaults = [], []
     for name, width in policy.inputs.items():
         kind = TensorProto.BOOL if name == "mask" else TensorProto.FLOAT
-        # An initialiser with an input's name is its default; one row of it stands for all.
+        # An initialiser with an input's name is its default. One of its rows serves all.
         inputs.append(helper.make_tensor_value_info(name, kind, [f"{name}_rows", width]))
         if name == "mask":
             defaults.append(numpy_helper.from_array(np.ones((1, width), np.bool_), name))

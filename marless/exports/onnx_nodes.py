@@ -10,7 +10,7 @@ OPSET = 18
 
 
 class Nodes:
-    """Nodes and constants in order; every method returns the name of its value."""
+    """Nodes and constants in order. Every method returns the name of its value."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []

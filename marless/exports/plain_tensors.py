@@ -14,7 +14,7 @@ from marless.functions.nn.entities import forward_pass
 from marless.functions.nn.entities.attention import EntityAttention
 from marless.functions.nn.layers import Layer
 
-# What computes the layers, beside the program that plays the policies.
+# The module of the layers, next to the program that plays the policies.
 MODULE, ATTENTION = "marless_layers.py", "marless_attention.py"
 
 
@@ -35,8 +35,8 @@ def plain_tensors(policies: Sequence[AgentPolicy]) -> tuple[dict[str, bytes], li
 
 
 def _layers(policy: AgentPolicy) -> list[dict[str, Any]]:
-    """The layers from the observation, followed by the last action if there is one, to the outputs: the type of each,
-    where its tensors are, and the entities of attention."""
+    """The layers from the observation, followed by the last action if there is one, to the outputs. Each has its type,
+    the places of its tensors, and the entities of attention."""
     return [
         {"type": layer.kind, "tensors": {name: _tensor(policy, place, name) for name in vars(layer)}}
         | ({"entities": layer.entities} if isinstance(layer, EntityAttention) else {})

@@ -18,7 +18,7 @@ from marless.reports.policy import TeamPolicy, without_secrets
 
 DOCUMENT, PLAYER, README = "policies.json", "play.py", "README.txt"
 _PLAYERS = Path(__file__).parent / "players"
-# The folder, and what is written into it, by which the players encode and decode.
+# The folder, and its modules for the players' encoding and decoding.
 SPACES = "marless_spaces"
 _CODEC_FILES = ("__init__", "observations", "actions", "agent", "team", "orders")
 
@@ -27,7 +27,7 @@ _Files = dict[str, bytes]
 
 @dataclass(frozen=True)
 class PolicyFormat:
-    """A format: its files beside DOCUMENT, what each agent has there, what plays it, and the extra that it needs."""
+    """A format: its files next to DOCUMENT, each agent's entry there, its player, and the extra that it needs."""
 
     write: Callable[[Sequence[AgentPolicy]], tuple[_Files, list[dict[str, Any]]]]
     plays_with: str
@@ -36,8 +36,8 @@ class PolicyFormat:
 
 
 def policy_files(team: TeamPolicy, format_: str, origin: dict[str, Any]) -> _Files:
-    """The files by name; `origin` says in DOCUMENT where the policies are from. Raises `UserError` for policies that
-    the format cannot hold, and for missing packages."""
+    """The files by name. `origin` is the policies' origin in DOCUMENT. Raises `UserError` for policies that the format
+    cannot hold, and for missing packages."""
     file_format = FORMATS[format_]
     if file_format.extra:
         require(file_format.extra, f"--to {format_}")

@@ -1,5 +1,5 @@
-"""Rounds whose trajectories a run has deleted: the run is played again from its first round, which gives the same
-bytes, and is compared with what it recorded round by round."""
+"""Rounds with deleted trajectories. The run is played again from its first round, which gives the same bytes, and is
+compared with its records round by round."""
 
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -32,7 +32,7 @@ from marless.runs.integrity.code_record import changes_here
 from marless.runs.stored_run import Stored, plan_of
 
 _TRAJECTORY = keys.object_key("", "trajectory")
-# What depends on when and where a round ran, and not on what was played and learned.
+# Fields that depend on when and where a round ran, and not on play and learning.
 _INCIDENTAL = {
     "seconds": 0.0,
     "dollars": 0.0,
@@ -46,8 +46,8 @@ _INCIDENTAL = {
 
 @dataclass(frozen=True)
 class PlayAgain:
-    """How a run is played again: on so many workers. `announce` is told once what it takes, before it begins, and
-    `progress` how far it is."""
+    """The settings for playing a run again, with so many workers. `announce` gets the cost once, before it begins, and
+    `progress` the state of the work."""
 
     workers: int = 1
     announce: Callable[[str], None] = lambda text: None
@@ -61,8 +61,8 @@ ALONE = PlayAgain()
 def replayed_rounds(folder: RunFolder, run: Stored, first: int, last: int, again: PlayAgain) -> list[SampledRound]:
     """The rounds `first` to `last`, counted from 1, which the run has finished. Runs the task's code.
 
-    Raises `UserError` at the first round that differs from what the run recorded, for a run without such records, and
-    when a task fails.
+    Raises `UserError` at the first round that differs from the run's records, for a run without such records, and if a
+    task fails.
     """
     lines = {line.round: line for line in journal.read(folder.path / METRICS) if line.round <= last}
     if missing := sorted(set(range(1, last + 1)) - lines.keys()):
@@ -117,8 +117,8 @@ def playable_again(config: RunConfig) -> RunConfig:
 
 
 class _KeepsTrajectories:
-    """The storage of a run that is played again: it does not delete the trajectories of `rounds`, and need not survive
-    a power loss."""
+    """The storage of a run that is played again. It keeps the trajectories of `rounds`, and may be lost in a power
+    failure."""
 
     def __init__(self, storage: Storage, rounds: Iterable[int]) -> None:
         self._storage = storage
@@ -140,7 +140,7 @@ class _Comparison:
         self._folder, self._run, self._lines, self._on_round = folder, run, lines, on_round
 
     def record(self, line: RoundLine) -> None:
-        """See `Journal`; raises `UserError` for a round that differs."""
+        """See `Journal`. Raises `UserError` for a round that differs."""
         before, now = (structs.replace(one, **_INCIDENTAL) for one in (self._lines[line.round], line))
         for name in RoundLine.__struct_fields__:
             one, other = (to_json(_sorted(getattr(each, name))) for each in (before, now))

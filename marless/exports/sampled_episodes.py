@@ -13,8 +13,8 @@ from marless.functions.messages.exchange import Origin
 from marless.functions.nn.heads import head_of
 from marless.reports.policy import TeamPolicy
 
-# The version of agents that act by no policies of the run's own round: by those of an earlier one, by a script, at
-# random, or as a dataset recorded.
+# The version of agents that act without policies of the run's own round: an earlier round's, a script, chance, or a
+# dataset's records.
 NO_VERSION = -1
 
 
@@ -28,8 +28,8 @@ class SampledEpisode(Episode):
     environment: int
     """Its number in the rollout, from 0."""
     versions: dict[str, tuple[int, str]]
-    """By agent, how many rounds were finished when its policies were made, or `NO_VERSION`, and the hash of the
-    policies that it acted by, '' for none."""
+    """By agent, how many rounds were finished when its policies were made, or `NO_VERSION`, and the hash of its
+    policies, or ''."""
 
 
 def sampled_episodes(team: TeamPolicy, rounds: Iterable[SampledRound]) -> list[SampledEpisode]:
@@ -45,7 +45,7 @@ def sampled_episodes(team: TeamPolicy, rounds: Iterable[SampledRound]) -> list[S
 def _pieces(team: TeamPolicy, origin: Origin, number: int, rollout: Mapping[str, Array]) -> Iterator[SampledEpisode]:
     """The episodes of each environment of a rollout in order.
 
-    What was seen after an episode is stored for those that were cut; it is zeros after others.
+    The observation after an episode is stored for cut episodes. After others it is zeros.
     """
     steps, done = _steps(team, rollout), rollout["ended"]
     versions = _versions(team, origin, rollout)

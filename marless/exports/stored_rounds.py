@@ -1,4 +1,4 @@
-"""Rounds whose trajectories a run still stores: those that its replay buffer holds, or that it has not learned yet."""
+"""Rounds with stored trajectories: rounds in the replay buffer, or rounds that are not learned yet."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -18,7 +18,7 @@ Rollouts = Mapping[str, Mapping[str, Array]]
 class SampledRound(NamedTuple):
     """The rollouts of a round by name, `marless.functions.data.trajectory.rollout_prefix`, in order, and their origin.
 
-    Objects count rounds from 0, what users read (metrics.jsonl) from 1.
+    Objects count rounds from 0, and users' files (metrics.jsonl) from 1.
     """
 
     origins: dict[str, Origin]
@@ -26,15 +26,15 @@ class SampledRound(NamedTuple):
 
 
 def stores(run: Stored, first: int, last: int) -> bool:
-    """Whether the run stores the trajectories of the rounds `first` to `last`, counted from 1."""
+    """Return True if the run stores the trajectories of the rounds `first` to `last`, counted from 1."""
     stored_numbers = {past.round + 1 for past in run.saved_state.past if past.trajectories}
     return stored_numbers.issuperset(range(first, last + 1))
 
 
 def stored_rounds(run: Stored, first: int, last: int) -> list[SampledRound]:
-    """The rounds `first` to `last`, all of which the run stores.
+    """The rounds `first` to `last`, if the run stores all of them.
 
-    Raises `CorruptObject`, `NoSuchObject` and `ForeignObject` for objects that are not those that the run recorded.
+    Raises `CorruptObject`, `NoSuchObject` and `ForeignObject` for other objects than the run recorded.
     """
     return [
         sampled_round(run.storage, past.round, past.trajectories)
@@ -44,7 +44,7 @@ def stored_rounds(run: Stored, first: int, last: int) -> list[SampledRound]:
 
 
 def sampled_round(blobs: Blobs, round_: int, refs: tuple[Ref, ...]) -> SampledRound:
-    """Round `round_`, counted from 0, from the objects that hold it; raises as `stored_rounds`."""
+    """Round `round_`, counted from 0, from the objects that hold it. Raises like `stored_rounds`."""
     origins, rollouts = dict[str, Origin](), dict[str, Mapping[str, Array]]()
     for ref in refs:
         body = codec.fetch(blobs, ref)

@@ -29,7 +29,7 @@ from marless.functions.nn.torch_modules import build
 
 
 class _Layer(nn.Module):
-    """A layer of `marless.functions.nn.layers`; one with a hidden state also takes the state before."""
+    """A layer of `marless.functions.nn.layers`. One with a hidden state also takes the state before."""
 
     def __init__(self, layer: Layer) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class _Policy(nn.Module):
         self.last_action, self.actions = policy.last_action, policy.actions
 
     def forward(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The outputs by name, ``[rows, ...]`` each, as those of the ONNX graph."""
+        """The outputs by name, ``[rows, ...]`` each, equal to the ONNX graph's."""
         values, after = inputs["observation"], {}
         if self.order is not None:
             values = self.order(values)
@@ -88,8 +88,8 @@ class _Policy(nn.Module):
 
 
 def torch_program(policy: AgentPolicy) -> bytes:
-    """The program of a policy; takes any number of rows. Raises `UserError` for a factory's module that cannot be
-    made here or be exported."""
+    """The program of a policy for any number of rows. Raises `UserError` if a factory's module cannot be made here or
+    exported."""
     inputs = {
         name: torch.ones(3, width, dtype=torch.bool if name == "mask" else torch.float32)
         for name, width in policy.inputs.items()

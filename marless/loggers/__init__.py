@@ -1,6 +1,6 @@
-"""What a logger of yours may use: its base class, and what it is told of a run.
+"""The parts for your own logger: its base class, and the records of a run that it gets.
 
-A package offers a logger by an entry point of the group ``marless.loggers`` whose value is a `Logger` object.
+A package offers a logger by an entry point of the group ``marless.loggers`` with a `Logger` object as its value.
 
 Examples:
     >>> from marless.loggers import LoggedRun, Logger, Point, Writer

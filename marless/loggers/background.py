@@ -1,4 +1,4 @@
-"""A log that is written beside the training, which never waits for it and outlives its failure."""
+"""A log that is written next to the training, which never waits for it and outlives its failure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from marless.loggers.base import LoggedRun, Point, Writer
 
 
 class Background:
-    """A thread that opens the log of `run` in the logger `name` and writes what it is given, in order."""
+    """A thread that opens the log of `run` in the logger `name` and writes its input in order."""
 
     def __init__(self, name: str, run: LoggedRun) -> None:
         self._name, self._run = name, run
@@ -19,7 +19,7 @@ class Background:
         self._problem = ""
         self._replacements: Mapping[str, str] = {}
         self._told = False
-        # A daemon, so that a server that does not answer cannot hold up the end of the process.
+        # A daemon, so that an unresponsive server cannot hold up the end of the process.
         self._thread = Thread(target=self._serve, name=f"log {name}", daemon=True)
         self._thread.start()
 
@@ -29,16 +29,16 @@ class Background:
             self._tasks.put(lambda writer, point=point: writer.write(point))  # type: ignore[misc]
 
     def finish(self, artefacts: Sequence[Path], status: str) -> None:
-        """Logs the run's files, soon; see `Writer.finish`."""
+        """Logs the run's files, soon. See `Writer.finish`."""
         self._tasks.put(lambda writer: writer.finish(artefacts, status))
 
     def stop(self) -> None:
-        """Nothing more is to be logged; may be called twice."""
+        """Ends the log. May be called twice."""
         self._tasks.put(None)
 
     @property
     def is_done(self) -> bool:
-        """Whether all was written, or nothing more will be."""
+        """Return True if all was written, or writing has stopped."""
         return not self._thread.is_alive()
 
     def close(self, patience_s: float) -> None:
@@ -49,12 +49,12 @@ class Background:
             self._problem = f"it has not taken everything within {patience_s:.3g} s"
 
     def problem(self) -> str:
-        """Why nothing more is logged, '' if all is well; every problem is reported once."""
+        """Return why nothing more is logged, '' if all is well. Every problem is reported once."""
         problem, self._problem = self._problem, ""
         return problem
 
     def take_replacements(self) -> Mapping[str, str]:
-        """The names that the store has in the place of ours; given once, when there are some."""
+        """The names that the store has in the place of ours, given once, when there are some."""
         new_names = {} if self._told else self._replacements
         self._told = self._told or bool(new_names)
         return new_names

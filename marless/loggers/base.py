@@ -27,8 +27,8 @@ class LoggedRun:
 class Point:
     """Scalars at one place of the x axis, which is environment steps.
 
-    `number` ascends within a run, and a point has the same one whenever it is written; so a store that keeps what it
-    was given can tell which points it has. `seconds` is the training time of the run by then.
+    `number` ascends within a run, and a point has the same number whenever it is written. So a store that keeps its
+    points can tell which ones it has. `seconds` is the training time of the run by then.
     """
 
     number: int
@@ -38,24 +38,24 @@ class Point:
 
 
 class Writer(Protocol):
-    """An open log of one run. Every method may raise; the run then goes on without this log.
+    """An open log of one run. Every method may raise. The run then continues without this log.
 
-    One whose store does not take every name may have an attribute `renamed`, the store's names by ours, which the user
-    is told once; `valid_names.Names` finds such names.
+    If its store refuses some names, it may have an attribute `renamed`, the store's names by ours, shown to the user
+    once. `valid_names.Names` finds such names.
     """
 
     @property
     def where(self) -> str:
-        """Where the user finds the log: a path or an address."""
+        """The place of the log for the user: a path or an address."""
 
     def write(self, point: Point) -> None:
         """Logs a point. Points arrive in the order of their numbers."""
 
     def finish(self, artefacts: Sequence[Path], status: str) -> None:
-        """The command has written the run's files, `artefacts` among them; `status` is that of summary.json."""
+        """The command has written the run's files, including `artefacts`. `status` is from summary.json."""
 
     def close(self) -> None:
-        """Returns once all is written; no call follows."""
+        """Returns once all is written. No call follows."""
 
 
 class Logger(ABC):
@@ -63,14 +63,14 @@ class Logger(ABC):
 
     name: str
     summary: str
-    """What it is, in half a line."""
+    """A description in half a line."""
     extra = ""
-    """The extra of marless that brings its packages; '' without one."""
+    """The extra of marless that brings its packages, or ''."""
 
     @abstractmethod
     def open(self, run: LoggedRun) -> Writer:
         """The log of a run, new or continued.
 
-        All points of the run so far are written to it again, from the first on, and then those to come. So the writer
+        All earlier points of the run are written to it again, from the first on, and then the new points. So the writer
         either begins afresh or leaves out the points that its store has.
         """

@@ -13,10 +13,10 @@ from marless.loggers.base import LoggedRun, Logger, Point
 from marless.loggers.valid_names import Names
 
 _TAG = "marless.id"
-# What one request may hold (MLflow REST API, "Log Batch"), and the longest value of a parameter.
+# The limits of one request (MLflow REST API, "Log Batch"), and the longest value of a parameter.
 _METRICS, _PARAMS, _LONGEST = 1000, 100, 6000
-# What a name may not hold (mlflow.utils.validation), how long one is, with room for a number, and parts of a path that
-# it must not have.
+# The characters that a name may not hold (mlflow.utils.validation), its longest length with room for a number, and
+# forbidden parts of a path.
 _REFUSED = re.compile(r"[^A-Za-z0-9_\-. /]")
 _LONGEST_NAME = 240
 _NO_PARTS = ("", ".", "..")
@@ -24,7 +24,7 @@ _STATUS = {"finished": "FINISHED", "failed": "FAILED"}
 
 
 class _TrackedRun:
-    """The run, found again by a tag; it is sent what it does not have."""
+    """The run, found again by a tag. It gets only the points that it lacks."""
 
     def __init__(self, run: LoggedRun) -> None:
         import mlflow
@@ -34,7 +34,7 @@ class _TrackedRun:
         self._mlflow, self._client, self._created = mlflow, mlflow.MlflowClient(), run.created
         self._id, stored_run = self._find(self._experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME", "marless")), run)
         self._names, self._keys = Names(_valid_name), Names(_valid_name)
-        # The step up to which every metric is there.
+        # Every metric is there up to this step.
         self._done = {
             name: max(metric.step for metric in self._client.get_metric_history(self._id, name))
             for name in stored_run.metrics
@@ -58,7 +58,7 @@ class _TrackedRun:
         return self._names.replacements | self._keys.replacements
 
     def write(self, point: Point) -> None:
-        """See `Writer`; leaves out what the store has."""
+        """See `Writer`. Leaves out points that the store has."""
         at = round(1000 * (self._created + point.seconds))
         new = (
             self._mlflow.entities.Metric(name, value, at, point.env_steps)
@@ -91,7 +91,7 @@ class _TrackedRun:
 
 
 def _valid_name(name: str) -> str:
-    """The name with what MLflow refuses replaced; without a part that leads elsewhere, as it takes names for paths."""
+    """The name with the characters that MLflow refuses replaced. Parts that lead to other folders go too."""
     parts = _REFUSED.sub("_", name).split("/")
     safe_name = "/".join("_" * max(1, len(part)) if part in _NO_PARTS else part for part in parts)
     if len(safe_name) <= _LONGEST_NAME:

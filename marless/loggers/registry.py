@@ -1,4 +1,4 @@
-"""All loggers by name: ours, and those that other packages offer by an entry point of the group `marless.loggers`.
+"""All loggers by name: ours, and other packages' by an entry point of the group `marless.loggers`.
 
 The value of an entry point is a `Logger` object, such as ``my_package.my_module:LOGGER``.
 """
@@ -32,7 +32,7 @@ def names() -> list[str]:
 
 
 def logger(name: str) -> Logger:
-    """The logger of that name; raises `UserError` for one that nobody knows or that cannot be loaded."""
+    """The logger of that name. Raises `UserError` if it is unknown or cannot be loaded."""
     return LOGGERS.lookup(name)
 
 

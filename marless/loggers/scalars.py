@@ -9,7 +9,7 @@ from marless.coordinator.core.state import Evaluated, RoundLine
 from marless.functions.text.terminal_text import visible
 from marless.loggers.base import Point
 
-# Parts of our own names after ``return/``.
+# Parts of MARLess's names after ``return/``.
 _OURS = ("train", "train_sd", "eval", "absolute", "agent")
 
 
@@ -31,7 +31,7 @@ def evaluation_point(
     env_metrics: Mapping[str, float],
     absolute: float | None = None,
 ) -> Point:
-    """The point of greedy episodes of the policies after `round_` rounds; `absolute` is the absolute metric."""
+    """The point of greedy episodes of the policies after `round_` rounds. `absolute` is the absolute metric."""
     scalars = {"return/eval": mean}
     scalars |= {f"return/eval/{side}": value for side, value in by_side.items()}
     scalars |= {f"env/eval/{name}": value for name, value in env_metrics.items()}
@@ -58,7 +58,7 @@ def _round(line: RoundLine, agents: Sequence[str]) -> dict[str, float]:
         "decision/diversity": line.diversity,
     }
     scalars = {name: value for name, value in candidates.items() if value is not None}
-    # Without a finished episode there are no returns of agents.
+    # Agents have returns only after a finished episode.
     if line.agent_returns:
         scalars |= {_of_agent(name): value for name, value in zip(agents, line.agent_returns, strict=True)}
     scalars |= {f"return/train/{side}": value for side, value in line.side_returns.items()}
@@ -68,7 +68,7 @@ def _round(line: RoundLine, agents: Sequence[str]) -> dict[str, float]:
 
 
 def _of_agent(name: str) -> str:
-    """The name of an agent's return; one that is called like a scalar of ours does not take its place."""
+    """The name of an agent's return. An agent with the name of our scalar does not take its place."""
     return f"return/agent/{name}" if name.partition("/")[0] in _OURS else f"return/{name}"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from marless.loggers.base import LoggedRun, Logger, Point
 
 FOLDER = "tensorboard"
-# TensorBoard shows cards in the order of their names, capitals first: so the team's returns come before all else.
+# TensorBoard shows cards in the order of their names, capitals first, so the team's returns come first.
 _FIRST = ("absolute", "eval", "train", "train_sd")
 # The tags that the page of hyperparameters shows as results.
 _RESULTS = ("Return/eval", "Return/train", "cost/dollars")
@@ -16,10 +16,10 @@ _PICTURES = (".png", ".gif")
 
 
 class _EventFile:
-    """One event file of the whole run; those of earlier commands are emptied.
+    """One event file of the whole run. Earlier commands' files are emptied.
 
-    A TensorBoard that is open keeps what it read of a file. The record of a start at step 0 makes it forget that, once
-    it goes on to the new file, which it does from an empty file but not from a missing one.
+    A TensorBoard that is open keeps a file's points. The record of a start at step 0 makes it forget them, once it
+    continues with the new file. It does so from an empty file but not from a missing one.
     """
 
     def __init__(self, run: LoggedRun) -> None:
@@ -33,8 +33,8 @@ class _EventFile:
         self._folder.mkdir(exist_ok=True)
         for earlier in self._folder.glob("events.out.tfevents.*"):
             earlier.write_bytes(b"")
-        # Not its `SummaryWriter`, whose thread would lose the errors of a full disk.
-        # TensorBoard reads files in the order of their names, which have whole seconds.
+        # The thread of its `SummaryWriter` would lose the errors of a full disk. TensorBoard reads files in the order
+        # of their names, which have whole seconds.
         self._file = EventsWriter(str(self._folder / "events"), f".{time.time_ns()}")
         self._file.write_event(Event(wall_time=run.created, step=0, session_log=SessionLog(status=SessionLog.START)))
         experiment, start, self._session_end = summary.hparams(_plain(run.settings), dict.fromkeys(_RESULTS, 0.0))
@@ -51,7 +51,7 @@ class _EventFile:
         self._add(self._summary(value=values))
 
     def finish(self, artefacts: Sequence[Path], status: str) -> None:
-        """Shows the pictures; other files cannot be shown."""
+        """Shows the pictures. Other files cannot be shown."""
         for path in artefacts:
             if path.suffix in _PICTURES:
                 body = path.read_bytes()
@@ -98,7 +98,7 @@ def _table(settings: Mapping[str, Any]) -> str:
 
 
 def _size(picture: bytes) -> tuple[int, int]:
-    """Width and height in pixels of a PNG or a GIF, whose headers have them at fixed places."""
+    """Width and height in pixels of a PNG or a GIF, at fixed places of their headers."""
     if picture.startswith(b"GIF"):
         return int.from_bytes(picture[6:8], "little"), int.from_bytes(picture[8:10], "little")
     return int.from_bytes(picture[16:20], "big"), int.from_bytes(picture[20:24], "big")

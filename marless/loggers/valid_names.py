@@ -8,10 +8,10 @@ _Value = TypeVar("_Value")
 
 
 class Names:
-    """What a store calls the names that it is given, each by the same name from then on, and no two alike.
+    """A store's valid names for our names. A name always gets the same one, and no two are alike.
 
     `make_valid` changes a name into one that the store takes, and leaves such a one as it is. Names that `make_valid`
-    makes equal get a number, in the order in which they come; those of one call that need no change come first. A log
+    makes equal get a number, in the order of their first use. Names of one call that need no change come first. A log
     is written from its first point on, so every command gives the same names.
     """
 
@@ -22,7 +22,7 @@ class Names:
 
     @property
     def replacements(self) -> dict[str, str]:
-        """The names that the store does not take, with those in their place."""
+        """The names that the store refuses, with their replacements."""
         return {name: other for name, other in self._names.items() if name != other}
 
     def of(self, values: Mapping[str, _Value]) -> dict[str, _Value]:

@@ -13,17 +13,17 @@ _X = "env_steps"
 
 
 class _WandbRun:
-    """The run, which has one id whichever command goes on with it.
+    """The run, with one id for every command that continues it.
 
-    A server refuses points of steps that it has, so a continued run is not doubled there. Files without a server begin
-    afresh: those of earlier commands, which hold nothing more, are removed.
+    A server refuses points of steps that it has, so a continued run is not doubled there. Files without a server start
+    again: earlier commands' files, which hold only the same points, are removed.
     """
 
     def __init__(self, run: LoggedRun) -> None:
         import wandb
 
         self._wandb, self._logged = wandb, run
-        # Whoever chose a mode by wandb's own variable gets it.
+        # wandb's own variable for the mode wins.
         offline = "WANDB_MODE" not in os.environ and not wandb.login(prompt=False, verify=False)
         folder = Path(os.environ.get("WANDB_DIR", run.folder))
         earlier = [path for path in folder.glob(f"{FOLDER}/offline-run-*-{run.id}*") if path.is_dir()]

@@ -1,1 +1,1 @@
-"""One page in HTML about a run or a comparison of runs, which needs nothing but the file itself."""
+"""One page in HTML about a run or a comparison of runs, in a single file."""

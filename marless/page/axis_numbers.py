@@ -12,7 +12,7 @@ _LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten between the two, `most` at most and as many as fit; `whole`: only
+    """At most `most` multiples of 1, 2 or 5 times a power of ten between the two, as many as fit. `whole` gives only
     whole numbers."""
     power = 10.0 ** math.floor(math.log10((high - low) / most))
     step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if (high - low) / step < most)
@@ -34,7 +34,7 @@ def labels(at: Sequence[float], dollars: bool = False) -> list[str]:
 
 
 def number(value: float) -> str:
-    """About four digits: ``96,000``, ``-57.5``, ``0.0123``; with an exponent instead of a row of zeros."""
+    """About four digits: ``96,000``, ``-57.5``, ``0.0123``, with an exponent instead of a row of zeros."""
     size = abs(value)
     if size >= _LARGEST or 0 < size < _SMALLEST:
         return figure(value)
@@ -48,7 +48,7 @@ def number(value: float) -> str:
 
 
 def interval(value: float, ends: tuple[float, float] | None) -> str:
-    """``-57.5 (-58.0 to -57.0)``; the value alone without an interval."""
+    """``-57.5 (-58.0 to -57.0)``, or the value alone without an interval."""
     return number(value) if ends is None else interval_cell(value, ends, interval_digits(value, ends).text)
 
 

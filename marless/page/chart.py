@@ -9,7 +9,7 @@ from marless.page.downsampling import largest_triangles
 from marless.page.markup import Html, element, html, join
 
 AXIS_NAMES = {"steps": "environment steps", "seconds": "seconds of training", "dollars": "dollars", "round": "round"}
-# Colours of the page's style sheet; later lines take them again, dashed.
+# Colours of the page's style sheet. Later lines take them again, dashed.
 COLOURS = 8
 # More dots than these are a line anyway.
 _DOTS = 60
@@ -17,9 +17,9 @@ _DOTS = 60
 
 @dataclass(frozen=True)
 class ChartLine:
-    """A curve; `x` ascends. `low` and `high` bound its band, if it has one.
+    """A curve. `x` ascends. `low` and `high` bound its band, if it has one.
 
-    `faint` lines stand behind others of their colour. `steps` hold each value until the next point.
+    `faint` lines are drawn behind others of their colour. `steps` hold each value until the next point.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Size:
 
 @dataclass(frozen=True)
 class PlotFrame:
-    """Where a chart's values lie: ranges of x and y, and the corners that they are drawn between."""
+    """The frame of a chart's values: ranges of x and y, and the corners that they are drawn between."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -58,12 +58,12 @@ class PlotFrame:
         return self.left + (value - self.x[0]) / (self.x[1] - self.x[0]) * (self.right - self.left)
 
     def up(self, value: float) -> float:
-        """The vertical position of a value; larger values are higher, at smaller numbers."""
+        """The vertical position of a value. Larger values are higher, at smaller numbers."""
         return self.bottom - (value - self.y[0]) / (self.y[1] - self.y[0]) * (self.bottom - self.top)
 
 
 def chart(title: str, lines: Sequence[ChartLine], axis: str, size: Size) -> Html:
-    """The chart of these lines, of which one at least has a point; their places are in units of `axis`."""
+    """The chart of these lines, with their places in units of `axis`. At least one line has a point."""
     thin = [_downsample(line, size.points) for line in map(_finite, lines) if len(line.x)]
     frame = frame_of(thin, size)
     shapes = [*(_band(line, frame) for line in thin if len(line.low)), *(_line(line, frame) for line in thin)]
@@ -77,7 +77,7 @@ def chart(title: str, lines: Sequence[ChartLine], axis: str, size: Size) -> Html
 
 
 def figure(title: str, note: str, lines: Sequence[ChartLine], axis: str, size: Size) -> Html:
-    """A chart with its title, its axis and its legend; '' where nothing is to be drawn."""
+    """A chart with its title, its axis and its legend, or '' if nothing is to be drawn."""
     if not any(len(_finite(line).x) for line in lines):
         return Html("")
     caption = element("figcaption", element("b", title), " ", element("span", note))
@@ -86,7 +86,7 @@ def figure(title: str, note: str, lines: Sequence[ChartLine], axis: str, size: S
 
 
 def legend(lines: Sequence[ChartLine], title: str) -> Html:
-    """Colours and names; none for a single line that has the name of the chart."""
+    """Colours and names, empty for a single line that has the name of the chart."""
     visible_lines = [line for line in lines if len(line.x)]
     if [line.name for line in visible_lines] == [title]:
         return Html("")
@@ -95,7 +95,7 @@ def legend(lines: Sequence[ChartLine], title: str) -> Html:
 
 
 def frame_of(lines: Sequence[ChartLine], size: Size) -> PlotFrame:
-    """The frame that holds all values; x begins at 0 where all values are positive."""
+    """The frame that holds all values. x begins at 0 if all values are positive."""
     xs = [value for line in lines for value in line.x]
     ys = [value for line in lines for values in (line.y, line.low, line.high) for value in values]
     low, high = min(ys), max(ys)
@@ -186,7 +186,7 @@ def _dots(line: ChartLine, frame: PlotFrame, axis: str) -> Html:
 
 
 def _axes(frame: PlotFrame, axis: str, counts: bool) -> Html:
-    """Horizontal rules at round values of y, and round values along x; whole numbers for `counts` and for rounds."""
+    """Horizontal rules at round values of y, and round values along x. `counts` and rounds have whole numbers."""
     up, along = axis_numbers.ticks(*frame.y, whole=counts), axis_numbers.ticks(*frame.x, whole=axis == "round")
     return join(
         [

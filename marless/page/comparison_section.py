@@ -15,16 +15,16 @@ from marless.page.run_section import headline, section, status, tabs_by_axis
 from marless.reports.text import counted, money, seconds
 
 _SPARK = Size(90, 22)
-# Sections of runs on a page; nobody unfolds more, and each takes a moment to read and to draw.
+# Sections of runs on a page. More would be unfolded rarely, and each takes a moment to read and to draw.
 MOST_SECTIONS = 32
-# What a number in a table begins with.
+# The first characters of a number in a table.
 _NUMBERS = "+-0123456789$"
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison with the arms' curves by axis, what is known of the first runs, each of which gets a section, and
-    why runs are left out of the arms."""
+    """A comparison with the arms' curves by axis, the facts of the first runs, with a section for each, and why runs
+    are left out."""
 
     comparison: Comparison
     arms: Sequence[ComparedArm]
@@ -34,7 +34,7 @@ class Compared:
 
 
 def overview(compared_runs: Compared) -> Html:
-    """The comparison itself: what can be told apart, curves with bands, tables."""
+    """The comparison itself: distinguishable arms, curves with bands, tables."""
     sentences = tables.conclusions(compared_runs.comparison)
     parts = [element("h2", "Can they be told apart?"), bullets(sentences)] if sentences else []
     parts += [element("h2", "Learning curves"), tabs_by_axis(curves(compared_runs), "arms")]
@@ -78,8 +78,7 @@ def runs_table(compared_runs: Compared, anchors: Mapping[str, str]) -> Html:
 
 
 def run_sections(compared_runs: Compared, points_of_line: int, budget: int) -> tuple[Html, dict[str, str]]:
-    """As many sections of the first runs as `budget` characters hold, and the anchors of those; the others are
-    counted."""
+    """As many sections of the first runs as `budget` characters hold, and their anchors. The others are counted."""
     parts: list[Html] = []
     anchors: dict[str, str] = {}
     names = short_names(compared_runs)
@@ -98,7 +97,7 @@ def run_sections(compared_runs: Compared, points_of_line: int, budget: int) -> t
 
 
 def short_names(compared_runs: Compared) -> dict[str, str]:
-    """By name, what the page calls a run: without the folders it is in, unless two would be called the same."""
+    """By name, the page's name of a run: the name without folders, if all runs then differ."""
     short = {run.name: run.name.rpartition("/")[2] for arm in compared_runs.arms for run in arm.every_run}
     return short if len({*short.values()}) == len(short) else {name: name for name in short}
 

@@ -10,11 +10,11 @@ from marless.page.markup import Html, element, html, join
 from marless.page.run_section import headline, section, status
 from marless.reports.text import counted
 
-# Characters of all sections of runs; a page of 5 MB opens in a second or two.
+# Characters of all sections of runs. A page of 5 MB opens in a second or two.
 BUDGET = 4_200_000
 # Points of a line: where many runs share a page each has fewer.
 _MOST_POINTS, _FEWEST_POINTS, _POINTS_OF_ALL = 240, 60, 1_200
-# What a browser may load for the page, which is nothing but what is in it.
+# A browser may load only the page's own content.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 

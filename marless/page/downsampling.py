@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 
 def largest_triangles(x: Sequence[float], y: Sequence[float], most: int) -> NDArray[np.int64]:
-    """Positions of at most `most` points, at least 3, that keep the look of the curve; x ascends.
+    """Positions of at most `most` points, at least 3, that keep the look of the curve. x ascends.
 
     Largest-Triangle-Three-Buckets (Steinarsson, "Downsampling Time Series for Visual Representation", MSc thesis,
-    University of Iceland, 2013): the first and the last point stay, and of each bucket between them the point that
-    spans the largest triangle with the point kept before it and the mean of the next bucket.
+    University of Iceland, 2013). The first and the last point stay. Each bucket between them keeps the point that spans
+    the largest triangle with the point kept before it and the mean of the next bucket.
     """
     count = len(x)
     if count <= most:

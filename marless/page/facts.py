@@ -1,4 +1,4 @@
-"""What a page shows of one run, read from the files of its folder; a folder that is only read needs no lock."""
+"""Read the facts of one run for a page from its folder. Reading needs no lock."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +29,7 @@ class BillLine(msgspec.Struct, frozen=True):
 
 
 class StoredBill(msgspec.Struct, frozen=True):
-    """What a page shows of bill.json."""
+    """The lines of bill.json for a page."""
 
     region: str
     prices_date: str
@@ -43,7 +43,7 @@ class StoredBill(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Facts:
-    """A run with at least one finished round. `summary`, `bill` and `replay` (a GIF) are None where there is none.
+    """A run with at least one finished round. `summary`, `bill` and `replay` (a GIF) are None if they are missing.
 
     `config_text` is config.toml, without values of keys that are secrets by their name.
     """
@@ -65,7 +65,7 @@ class Facts:
 
 
 def read(folder: RunFolder) -> Facts:
-    """The run in `folder`; raises `UserError` without a finished round or where a file cannot be read."""
+    """The run in `folder`. Raises `UserError` if it has no finished round or an unreadable file."""
     if not (lines := tuple(read_lines(folder.path / METRICS))):
         raise UserError(f"{folder.name} has no finished round; see {program_name()} status {folder.argument}")
     config = folder.config()

@@ -1,4 +1,4 @@
-"""Which agents shared a network in which round, as SVG: a row for every agent, a colour for every group."""
+"""Network sharing by round, as SVG: a row for every agent, a colour for every group."""
 
 from collections.abc import Iterator, Sequence
 
@@ -25,7 +25,7 @@ def spans(lines: Sequence[RoundLine], agent: int) -> Iterator[tuple[int, int, in
 
 
 def strip(lines: Sequence[RoundLine], agents: Sequence[str]) -> Html:
-    """The rounds from left to right; '' where no round says who learned in which group."""
+    """The rounds from left to right, or '' if no round records its groups."""
     if not (team_lines := [line for line in lines if len(line.team) == len(agents)]):
         return Html("")
     first, last = team_lines[0].round, team_lines[-1].round

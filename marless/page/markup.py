@@ -1,4 +1,4 @@
-"""HTML: what is not marked as HTML is text, which is redacted and escaped."""
+"""HTML: every value that is not marked as HTML is text, which is redacted and escaped."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ class Html(str):
 
 
 def html(value: object) -> Html:
-    """`value` as HTML; secrets of this process's environment become their names."""
+    """`value` as HTML. Secrets of this process's environment become their names."""
     return value if isinstance(value, Html) else Html(escape(redact(str(value))))
 
 
@@ -24,7 +24,7 @@ def join(parts: Iterable[object], between: str = "") -> Html:
 
 
 def element(tag: str, *parts: object, **attributes: object) -> Html:
-    """``<tag ...>parts</tag>``; `class_` and `for_` lose the underscore, the others write it as ``-``."""
+    """``<tag ...>parts</tag>``. `class_` and `for_` lose the underscore, the others write it as ``-``."""
     attribute_text = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{html(value)}"' for name, value in attributes.items()
     )
@@ -34,7 +34,7 @@ def element(tag: str, *parts: object, **attributes: object) -> Html:
 def table(
     header: Sequence[object], rows: Iterable[Sequence[object]], numbers: Sequence[int] = (), foot: Sequence[object] = ()
 ) -> Html:
-    """A table that the page's script can sort, but for its last row `foot`; `numbers` are columns of numbers."""
+    """A table that the page's script can sort, except its last row `foot`. `numbers` are columns of numbers."""
 
     def cells(tag: str, row: Sequence[object]) -> Html:
         return join(

@@ -17,10 +17,10 @@ from marless.reports.provenance import written_by
 
 
 def write_report(names: Sequence[str], path: Path, by: Sequence[str], at: Axis, metric: str) -> None:
-    """Writes one page in HTML about a run, or about those that are named or that the named folders hold.
+    """Writes one page in HTML about a run, or about the named runs or the named folders' runs.
 
-    `by`, `at` and `metric` are those of `marless compare`. Raises `UserError` for runs that cannot be compared, and for
-    a page that cannot be written.
+    `by`, `at` and `metric` have the meaning of `marless compare`. Raises `UserError` for incomparable runs, and for an
+    unwritable page.
     """
     if path.is_dir() or not path.parent.is_dir():
         why = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"

@@ -1,4 +1,4 @@
-"""A run as Python and notebooks show it: in a line, and as a few figures beside its curve, in HTML without scripts."""
+"""A run in Python and notebooks: in a line, and as a few figures next to its curve, in HTML without scripts."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from marless.runs.folder import METRICS, RunFolder
 from marless.runs.summary import Summary
 
 _SIZE = Size(440, 210, 160)
-# The picture is an image of its own, so that no style of the notebook reaches it, nor one of its own the notebook.
+# The picture is a separate image, so that the styles of the notebook and the picture never mix.
 _STYLE = (
     "<style>svg{background:#fff;--c:#1f5fa8}text{font:12px sans-serif;fill:#5d6771}.end{text-anchor:end}"
     ".middle{text-anchor:middle}.rule{stroke:#d9dee3}polyline{fill:none;stroke:var(--c);stroke-width:1.8}"
@@ -27,7 +27,7 @@ _CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"
 
 
 def line(folder: RunFolder) -> str:
-    """How the run stands, in a few words; raises what reading its files raises."""
+    """Return the run's status in a few words. Raises the errors of reading its files."""
     if (summary := summaries.read(folder)) is None:
         rounds = journal.read(folder.path / METRICS)
         return f"{_standing(folder, None)}, {counted(len(rounds), 'round')}, no evaluation yet"
@@ -36,7 +36,7 @@ def line(folder: RunFolder) -> str:
 
 
 def card(folder: RunFolder) -> Html:
-    """The card of a run with a finished round; raises `UserError` without one, and what reading its files raises."""
+    """The card of a run with a finished round. Raises `UserError` without one, and the errors of reading its files."""
     facts = run_facts.read(folder)
     rows = join(
         element("tr", element("td", name, style=f"{_CELL};opacity:.7"), element("td", value, style=_CELL))
@@ -75,7 +75,7 @@ def _curve(facts: Facts) -> Html:
 
 
 def _standing(folder: RunFolder, summary: Summary | None) -> str:
-    """The run's status; a run of this machine that says `running` was killed if no process drives it."""
+    """The run's status. A run of this machine that says `running` was killed if no process drives it."""
     if summary is not None and summary.status != "running":
         return summary.status
     is_driven = folder.identity().deployment_ref is not None or folder.driven()

@@ -75,8 +75,7 @@ def agent_returns(facts: Facts, size: Size) -> Html:
 
 
 def learning_metrics(facts: Facts, size: Size) -> list[Html]:
-    """A chart for each metric that tells how learning goes, with a line for every agent; none for one that never left
-    0."""
+    """A chart for each metric of the learning that ever left 0, with a line for every agent."""
     by_metric: dict[str, set[str]] = {}
     for line in facts.lines:
         for key, value in line.metrics.items():
@@ -132,7 +131,7 @@ def action_times(facts: Facts, size: Size) -> list[Html]:
 
 
 def ratings(facts: Facts, size: Size) -> Html:
-    """The Elo rating of each side; '' without a league."""
+    """The Elo rating of each side, or '' without a league."""
     keys = dict.fromkeys(key for line in facts.lines for key in line.metrics if key.startswith(_ELO))
     lines = [
         _series(facts, key.removeprefix(_ELO), [line.metrics.get(key) for line in facts.lines], _colour(position))
@@ -142,7 +141,7 @@ def ratings(facts: Facts, size: Size) -> Html:
 
 
 def bundle(lines: Sequence[ChartLine]) -> list[ChartLine]:
-    """The lines; of too many the median, with a band from the lowest to the highest."""
+    """The lines, or of too many the median, with a band from the lowest to the highest."""
     if len(lines) <= _MOST_LINES or len({tuple(line.x) for line in lines}) > 1:
         return list(lines[: 2 * COLOURS])
     values = np.array([line.y for line in lines], np.float64)

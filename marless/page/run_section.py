@@ -1,4 +1,4 @@
-"""The section of one run: from what is known of it to HTML."""
+"""The section of one run: from its facts to HTML."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,7 +19,7 @@ _MOST_EVENTS = 30
 
 
 def section(facts: Facts, anchor: str, level: int, points: int, whole: bool = True) -> Html:
-    """Everything about the run; `level` is that of its headings, `points` the most of a line.
+    """Everything about the run. `level` is the level of its headings, `points` the most of a line.
 
     Without `whole` the settings that have their default are left out: config.toml has them.
     """
@@ -58,7 +58,7 @@ def headline(facts: Facts) -> str:
 
 
 def status(run_summary: Summary | None) -> str:
-    """How a run with this summary stands, and why."""
+    """The status of a run with this summary, and the reason."""
     if run_summary is None:
         return "unfinished"
     return f"{run_summary.status} ({run_summary.reason})" if run_summary.reason else run_summary.status
@@ -85,7 +85,7 @@ def figures(facts: Facts, anchor: str) -> Html:
 
 
 def tabs_by_axis(panels: Mapping[Axis, Html], anchor: str) -> Html:
-    """Charts of which the reader picks one by its axis; style alone does it, without a script."""
+    """Charts for one axis each. The reader picks an axis, by style alone, without a script."""
     inputs, labels = [], []
     for position, axis in enumerate(panels):
         key, attribute = f"{anchor}-{axis}", " checked" if position == 0 else ""
@@ -99,7 +99,7 @@ def tabs_by_axis(panels: Mapping[Axis, Html], anchor: str) -> Html:
 
 
 def bill_table(bill: StoredBill, busy_text: str) -> Html:
-    """Lines of the bill that are not zero, the largest first, with their share; `busy_text`: see `Machine`."""
+    """Lines of the bill that are not zero, the largest first, with their share. See `Machine` for `busy_text`."""
     lines = sorted((line for line in bill.lines if line.dollars), key=lambda line: -line.dollars)
     rows = [_bill_row(line, bill.total) for line in lines]
     total = (element("b", "total"), "", "", element("b", money(bill.total)), "")
@@ -112,7 +112,7 @@ def bill_table(bill: StoredBill, busy_text: str) -> Html:
 
 
 def actions_table(facts: Facts) -> Html:
-    """What the run asked of resources; nothing for a run without."""
+    """Show the run's calls of resources, or '' for a run without any."""
     if facts.summary is None or not facts.summary.actions:
         return Html("")
     rows = call_table.rows(facts.summary.actions, facts.lines)

@@ -17,7 +17,7 @@ from marless.coordinator.config.toml_dump import toml_value
 from marless.functions.resources.settings import SOURCES
 from marless.functions.text.redaction import is_secret
 
-# The keys that say what answers for a resource. A resource has one of them.
+# The keys of the source of a resource's answers. A resource has one of them.
 _SOURCES = tuple(f"resources.{NAME}.{key}" for key in SOURCES)
 # The defaults of the others follow from these.
 _GIVEN = ("task.name", "task.agents", "algorithm.name", "offline.dataset")
@@ -34,12 +34,12 @@ class SettingRow:
 
     @property
     def differs(self) -> bool:
-        """Whether the user, or a command, has set it."""
+        """Return True if the user, or a command, has set it."""
         return bool(self.value != self.default)
 
 
 def settings(config: RunConfig) -> list[SettingRow]:
-    """All settings: those that differ from the defaults of the task and the algorithm first."""
+    """All settings, first the settings that differ from the defaults of the task and the algorithm."""
     default_run, tables = load_with_origins(None, ())[0], ("task", "algorithm", "sharing")
     is_default = all(getattr(config, table) == getattr(default_run, table) for table in tables)
     versions = (config, default_run if is_default else RunConfig(), _defaults(config, is_default))
@@ -60,7 +60,7 @@ def settings(config: RunConfig) -> list[SettingRow]:
 
 
 def command(config: RunConfig) -> str:
-    """The `marless train` with the settings that differ from the defaults; '' where no command line gives them."""
+    """The `marless train` with the settings that differ from the defaults, or '' if no command line gives them."""
     non_defaults = [each for each in settings(config) if each.differs and each.value is not None]
     if any(is_secret(each.key) for each in non_defaults):
         return ""
@@ -73,7 +73,7 @@ def command(config: RunConfig) -> str:
 
 
 def value_text(setting: SettingRow) -> str:
-    """The value as config.toml has it; not that of a key which is a secret by its name."""
+    """The value as config.toml has it, hidden for a key that is a secret by its name."""
     if is_secret(setting.key) and setting.value is not None:
         return f"<{setting.key}>"
     return as_text(setting.value)
@@ -93,7 +93,7 @@ def hidden(text: str, values: Mapping[str, Any]) -> str:
 
 
 def _word(value: Any) -> str:
-    """A value on the command line, where text needs no quotation marks unless it looks like something else."""
+    """A value on the command line. Text needs quotation marks only if it looks like something else."""
     return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./:-]*", value) else toml_value(value)
 
 

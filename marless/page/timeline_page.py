@@ -22,7 +22,7 @@ _OTHER = "#999999"
 _RESOURCES = ("#332288", "#aa4499", "#117733", "#88ccee", "#ddcc77", "#44aa99")
 _WIDTH, _LEFT, _RIGHT, _LANE, _HEAD = 1200.0, 110.0, 30.0, 16.0, 30.0
 _LONGEST_NAME = 16
-# Further lanes are not drawn: a reader cannot tell them apart, and pages of megabytes open slowly.
+# Further lanes are left out: a reader cannot tell them apart, and pages of megabytes open slowly.
 MOST_LANES = 200
 
 

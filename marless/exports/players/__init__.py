@@ -1,1 +1,1 @@
-"""The programs that are written beside exported policies and play them; they import nothing of this project."""
+"""The programs that are written next to exported policies and play them. They import nothing of this project."""

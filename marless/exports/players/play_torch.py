@@ -12,7 +12,7 @@ from marless_spaces.team import TeamCodec
 
 
 class Player:
-    """Greedy actions of all agents; call `start` when episodes begin."""
+    """Greedy actions of all agents. Call `start` when episodes begin."""
 
     def __init__(self, folder: Path = Path(__file__).parent) -> None:
         document = json.loads((folder / "policies.json").read_text(encoding="utf-8"))
@@ -27,8 +27,8 @@ class Player:
     def act(
         self, observations: dict[Any, Any], masks: dict[Any, Any] | None = None, turn: Any = None
     ) -> dict[Any, Any]:
-        """Actions as the environment's step takes them, for observations as it returns them; both by agent. In a game
-        of turns that policies remember, observations are those of all agents, and `turn` is the one that acts."""
+        """Actions for the environment's step, from observations of its step, both by agent. If policies remember turns,
+        observations are of all agents, and `turn` is the agent that acts."""
         actions = {}
         for name, encoding in self.team.encode(observations, masks, turn).items():
             widths, rows = self.agents[name]["inputs"], len(encoding.rows)
