@@ -1,4 +1,4 @@
-"""How many cores this process may use: by its affinity, and by control groups of Linux (cgroups, version 1 and 2)."""
+"""Count the usable cores of this process: by affinity, and by control groups of Linux (cgroups, version 1 and 2)."""
 
 import os
 from math import ceil, inf

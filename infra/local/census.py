@@ -17,7 +17,7 @@ def noted(folder: Path) -> Counter[str]:
 
 
 def in_words(slots: Counter[str]) -> str:
-    """How many machines with how many slots there are."""
+    """Describe the numbers of machines and slots."""
     machines = f"{len(slots):,} machine{'s' * (len(slots) != 1)}"
     return f"{machines} with {slots_in_words(slots.total())} connected" if slots else "no worker is connected"
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from marless.infra.local.worker_handle import WorkerProcess
 
-# How often it is looked at what tasks keep busy, while others wait for cores.
+# The interval for measuring tasks' busy cores, while others wait for cores.
 _LOOK_S = 0.05
 
 
@@ -16,7 +16,7 @@ class Sharer(Protocol):
 
     @property
     def slots(self) -> int:
-        """So many of its workers may be at work."""
+        """So many of its workers may run."""
 
     @property
     def workers(self) -> Iterable[WorkerProcess[Any]]: ...
@@ -28,20 +28,20 @@ class Sharer(Protocol):
         """The pool with the least starts its waiting tasks first."""
 
     def next_check_at(self) -> float:
-        """When to call `start_waiting` again, by the monotonic clock, although nothing ends; `inf`: never."""
+        """Return when to call `start_waiting` again although all tasks run, by the monotonic clock, or `inf`."""
 
 
 class CoreAccount:
-    """What the tasks of all pools that `join` keep busy of `total` cores.
+    """The cores, of `total`, that the tasks of all pools that `join` keep busy.
 
-    It is predicted when a task begins and measured later; a task that waits for an answer keeps none. Where every slot
-    has a core it is not counted, unless `is_counted`.
+    It is predicted when a task begins and measured later. A task that waits for an answer keeps none. It counts only if
+    slots outnumber cores, or with `is_counted`.
     """
 
     def __init__(self, total: float) -> None:
         self.total, self.is_counted = total, False
         self._pools: list[Sharer] = []
-        # When it was measured, and what it is since then.
+        # The time of the measurement, and the current number.
         self._measured_at = self._busy = 0.0
 
     def join(self, pool: Sharer) -> None:
@@ -54,7 +54,7 @@ class CoreAccount:
             self._pools.remove(pool)
 
     def busy(self) -> float:
-        """Cores that are busy; up to `_LOOK_S` old."""
+        """Cores that are busy, up to `_LOOK_S` old."""
         if not self.is_counted and self.total >= sum(pool.slots for pool in self._pools):
             return 0.0
         at_work = [worker for pool in self._pools for worker in pool.workers if worker.computes]
@@ -65,19 +65,19 @@ class CoreAccount:
         return self._busy
 
     def change(self, cores: float) -> None:
-        """So many more are busy from now on; negative: fewer."""
+        """So many more are busy from now on, or fewer if negative."""
         self._busy = max(0.0, self._busy + cores)
 
     def dispatch(self) -> None:
-        """Has every pool start what waits. What one lacks is held back from those that are less urgent, so that they do
-        not overtake it for ever."""
+        """Lets every pool start its waiting tasks. Cores that a pool lacks are held back from less urgent pools, so
+        that these do not overtake it for ever."""
         held_cores = 0.0
         for pool in sorted(self._pools, key=lambda pool: pool.urgency()):
             held_cores += pool.start_waiting(held_cores)
 
     def dispatch_waiting(self) -> float:
-        """As `dispatch`, if a pool is to be asked although no task has ended; when it is due again, by the monotonic
-        clock, `inf`: it is not."""
+        """Call `dispatch` if a pool wants it although no task has ended. Returns when it is due again, by the monotonic
+        clock, or `inf`."""
         next_check_at = min((pool.next_check_at() for pool in self._pools), default=inf)
         if next_check_at < inf:
             self.dispatch()
@@ -85,5 +85,5 @@ class CoreAccount:
 
 
 def soon() -> float:
-    """When to look again at what tasks keep busy."""
+    """Return when to measure the tasks' busy cores again."""
     return time.monotonic() + _LOOK_S

@@ -1,21 +1,21 @@
-"""Which waiting task of which run a pool of worker processes serves next, and in which worker.
+"""Choose the next task of a pool of worker processes, among all runs' waiting tasks, and its worker.
 
 Lanes come by their start tags (`scheduling.fair_shares`).
 
-Starvation. Small tasks would for ever take what a larger one waits for. So it is overtaken only by lanes whose start
-tag is below its own finish tag; from there on what it needs is reserved, and tasks are backfilled that need so little
-of each resource that a pool full of them would leave it its need, as those that sleep. It fits at the latest when none
-but these runs, so that even a task that needs more than there is is served, alone. Lanes of such small tasks get what
-the pool can do until then beyond the fair share. Within a lane tasks overtake one
-another: a run waits for all tasks of its round, so they are finite.
+Starvation. Small tasks would for ever take the resources that a larger one waits for. So only lanes with a start tag
+below its own finish tag overtake it. From there on its need is reserved. Other tasks are backfilled only if they need
+so little that a pool full of them would leave it its need, such as sleeping tasks. It fits at the latest when only
+these run, so even a task that needs more than there is is served, alone. Until then, lanes of such small tasks get the
+rest of the pool beyond their fair share. Within a lane tasks overtake one another: a run waits for all tasks of its
+round, so they are finite.
 
-Affinity. A worker goes on with the data that it holds before it loads others, and a task whose data a busy worker holds
-waits for it while that is sooner than loading them elsewhere. A worker that has to load takes the data for which most
-tasks wait for each worker that holds them.
+Affinity. A worker continues with the data that it holds before it loads others. A task with data of a busy worker waits
+for it, if that is sooner than loading the data elsewhere. A worker that has to load takes the data with the most
+waiting tasks for each worker that holds them.
 
-If `choose` finds nothing, then all workers are busy and no more may be started, or each of the first `WINDOW` tasks
-of every lane needs more of a resource than is free, waits for the worker with its data, or stands behind one for which
-that is reserved.
+If `choose` finds nothing, all workers are busy and the pool is full, or no task may start. Each of the first `WINDOW`
+tasks of every lane then needs more of a resource than is free, waits for the worker with its data, or is behind a
+reservation.
 """
 
 from bisect import insort
@@ -31,15 +31,15 @@ from typing import NamedTuple
 from marless.infra.local.scheduling.fair_shares import FairShares
 
 LOAD_S_PER_BYTE = 1.0e-9
-"""Reading, checking (SHA-256) and decoding an object whose file is in memory: 0.7 to 1.6 ns a byte on one core of a
-cloud server (2026-11-24; medians of nine, objects of 0.1 to 50 MB)."""
+"""Seconds to read, check (SHA-256) and decode a byte of an object with its file in memory. One core of a cloud server
+takes 0.7 to 1.6 ns (2026-11-24, medians of nine, objects of 0.1 to 50 MB)."""
 
 SLOTS, CORES, GPUS = "slots", "cores", "gpus"
 Need = Mapping[str, float]
-"""How much of each resource a task occupies, by the resource's name; nothing of those that are not in it."""
+"""The part of each resource that a task occupies, by the resource's name. Missing resources count as 0."""
 
 Reads = frozenset[str]
-"""The hashes of what a task reads."""
+"""The hashes of a task's inputs."""
 
 WINDOW = 64
 """How many tasks of a lane are looked at, so that a choice costs the same however many wait."""
@@ -58,7 +58,7 @@ class QueuedTask:
         need: a slot, the cores that it keeps busy, and other resources. A task that sleeps needs nearly 0 cores. An
             unknown task needs 1
         reads: bytes of the objects that it reads, by their SHA-256
-        group: tasks of a lane and group may share a worker whatever they do to it
+        group: tasks of a lane and group may share a worker despite their side effects
         apart: whether it runs code of others. A worker that serves it serves nothing else from then on
     """
 
@@ -94,7 +94,7 @@ class WorkerSlot:
     serves: tuple[str, str] | None = None
 
     def suits(self, lane: str, task: QueuedTask) -> bool:
-        """Whether it may serve the lane's task."""
+        """Return True if it may serve the lane's task."""
         return not task.apart if self.serves is None else self.serves == (lane, task.group)
 
 
@@ -103,16 +103,16 @@ class Capacity:
     """The slots, cores and other resources that workers share."""
 
     slots: int
-    """At most so many workers at work."""
+    """The most workers that run at once."""
     cores: float
     """So many may be busy at once."""
     load_s_per_byte: float = LOAD_S_PER_BYTE
-    """What it takes a worker to load an object that it does not hold."""
+    """The seconds per byte for a worker to load an object that it does not hold."""
     others: Need = field(default_factory=dict)
     """How much there is of each other resource, above 0."""
 
     def of(self, resource: str) -> float:
-        """How much there is of the resource; raises `KeyError` for one that the machine does not have."""
+        """The amount of the resource. Raises `KeyError` for one that the machine does not have."""
         return self.slots if resource == SLOTS else self.cores if resource == CORES else self.others[resource]
 
 
@@ -126,17 +126,17 @@ class TaskChoice(NamedTuple):
 
 
 def order(task: QueuedTask, capacity: Capacity) -> tuple[float, int]:
-    """The key by which a lane's queue is sorted: that first which keeps most of the machine busy for longest.
+    """The sort key of a lane's queue: first the task that keeps most of the machine busy for longest.
 
-    Where every task takes as much, that is longest first, which ends within 4/3 of the best possible time (Graham 1969,
-    "Bounds on Multiprocessing Timing Anomalies"). Where learners take cores and what they learn from only waits,
-    learners come first: otherwise cores would stand still until nothing waits any more.
+    For equal needs this is longest first, which ends within 4/3 of the best possible time (Graham 1969, "Bounds on
+    Multiprocessing Timing Anomalies"). If learners take cores and samplers only wait, learners come first: otherwise
+    cores would be idle until no task waits any more.
     """
     return -task.expected_s * dominant_share(task, capacity), task.number
 
 
 class TaskQueue:
-    """The waiting tasks of a lane, by what they read, each list in the `order`."""
+    """The waiting tasks of a lane, by their inputs, each list in the `order`."""
 
     def __init__(self, capacity: Capacity) -> None:
         self._queues: dict[Reads, list[QueuedTask]] = {}
@@ -164,11 +164,11 @@ class TaskQueue:
         return list(merge(*(queue[:share] for queue in largest), key=self._order))
 
     def alike(self) -> dict[Reads, int]:
-        """How many wait that read the same."""
+        """Count the waiting tasks with equal inputs."""
         return {reads: len(queue) for reads, queue in self._queues.items()}
 
     def change(self, update: Callable[[QueuedTask], QueuedTask]) -> None:
-        """What is known of the tasks has changed, but not what they read."""
+        """Update the data on the tasks, except their inputs."""
         for queue in self._queues.values():
             queue[:] = sorted(map(update, queue), key=self._order)
 
@@ -193,12 +193,12 @@ def choose(
 ) -> TaskChoice | None:
     """The next task to start, or None until something ends or arrives. Every queue is sorted by `order`.
 
-    `in_use`: how much running tasks occupy of each resource but slots. A task starts if what it needs of each is free.
-    `alike`: how many tasks of a lane wait that read the same, for lanes whose queues do not hold them all.
+    `in_use`: how much running tasks occupy of each resource but slots. A task starts if its need of each is free.
+    `alike`: how many waiting tasks of a lane have equal inputs, for lanes with incomplete queues.
 
-    Lanes come by their start tags, ties by name. The worker is the free one that holds most of the task's bytes; if
-    none holds any, one that has imported its module, else a new one, else the one that has been idle longest. A worker
-    that serves one lane's group alone is nobody else's, and comes first there, the one used last before others.
+    Lanes come by their start tags, ties by name. The worker is the free one that holds most of the task's bytes. If
+    none holds any, it is one that has imported its module, else a new one, else the one that has been idle longest. A
+    worker that serves one lane's group alone is used only there, before others, the last used first.
     """
     if sum(slot.idle_since is None for slot in slots) >= capacity.slots:
         return None
@@ -220,15 +220,15 @@ def choose(
 
 
 class _Reservation:
-    """What is reserved for tasks that did not fit: from the start tag `reserved_from` on a task is backfilled only if
-    it needs at most `backfill_limit` of each resource."""
+    """The reservation for tasks that did not fit: from the start tag `reserved_from` on, a backfilled task needs at
+    most `backfill_limit` of each resource."""
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
         self.reserved_from, self.backfill_limit = inf, dict[str, float]()
 
     def add(self, task: QueuedTask, finish_tag: float) -> None:
-        """Reserves what the task needs, but for a slot: the next that is free serves it."""
+        """Reserves the task's need, except for a slot: the next that is free serves it."""
         self.reserved_from = min(self.reserved_from, finish_tag)
         for resource in task.need.keys() - {SLOTS}:
             limit = (self._capacity.of(resource) - task.need[resource]) / self._capacity.slots
@@ -249,13 +249,13 @@ class _Pool:
             else {}
         )
         self._capacity, self._load_s_per_byte = capacity, capacity.load_s_per_byte
-        # A task that is overdue by x is expected to take another x: nobody waits for a prediction that was wrong.
+        # A task that is overdue by x is expected to take another x, so that a wrong prediction costs little waiting.
         self._waits_s = {slot.number: abs(slot.free_at - now) for slot in self._busy}
 
     def by_net_duration(self, tasks: list[QueuedTask], alike: Mapping[Reads, int] | None = None) -> list[QueuedTask]:
-        """The tasks as they come, but for those that would have to load: a worker goes on with what it holds, unless
-        another task is larger by more than its part of the loading. Tasks that read the same share the loading, but
-        those alone that are left to this worker if all who hold the data take as many."""
+        """The tasks in order, except tasks that would have to load. A worker continues with its data, unless another
+        task is larger by more than its part of the loading. Tasks with equal inputs share the loading. Only tasks that
+        are left to this worker count, if all holders of the data take as many."""
         if not any(task.reads for task in tasks):
             return tasks
         counts = alike or Counter(frozenset(task.reads) for task in tasks)
@@ -271,11 +271,11 @@ class _Pool:
         return sorted(tasks, key=lambda task: (-net_s(task), task.number))
 
     def _loading_s(self, task: QueuedTask) -> float:
-        """What it takes the free worker that holds most of it to load the rest."""
+        """Return the time for the free worker that holds most of it to load the rest, in seconds."""
         return self._load_s_per_byte * (sum(task.reads.values()) - self._held_by_free(task))
 
     def waits_for_data(self, task: QueuedTask) -> bool:
-        """Whether a busy worker serves the task sooner than a free one would have loaded what the busy one holds."""
+        """Return True if a busy worker serves the task sooner than a free one would have loaded its data."""
         held_bytes = self._held_by_free(task)
         for slot in self._busy if task.reads else ():
             if slot.suits(self._lane, task) and self._waits_s[slot.number] < self._load_s_per_byte * (
@@ -286,10 +286,10 @@ class _Pool:
         return False
 
     def slot_for(self, task: QueuedTask) -> int | None:
-        """The worker that takes the task; None: a new one."""
+        """The worker that takes the task, or None for a new one."""
 
         def worth(slot: WorkerSlot) -> tuple[bool, bool, int, bool, bool, float, int]:
-            """Larger is better: the lane's own, then by the GPU, data, imports and how long it was idle; the first on
+            """Larger is better: the lane's own, then by the GPU, data, imports and idle time. The first wins on
             ties."""
             assert slot.idle_since is not None
             is_exclusive = slot.serves is not None

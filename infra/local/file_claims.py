@@ -12,9 +12,9 @@ from marless.functions.system_errors import explain
 
 @contextmanager
 def claimed(path: Path) -> Iterator[None]:
-    """Within the block nobody else has a claim on `path`; waits for it. A process that ends has none any more.
+    """Hold the only claim on `path` within the block, after waiting for it. A process that ends has none any more.
 
-    The lock is on a hidden file beside it, which goes with the claim. Raises `StorageFault`.
+    The lock is on a hidden file next to it, which disappears with the claim. Raises `StorageFault`.
     """
     beside = path.with_name(f".{path.name}.claim")
     try:
@@ -24,7 +24,7 @@ def claimed(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # Removed while it is locked: whoever waited for this file sees that it is gone, and makes a new one.
+        # Removed while it is locked. A process that waited for this file sees that it is gone, and makes a new one.
         beside.unlink(missing_ok=True)
         os.close(descriptor)
 

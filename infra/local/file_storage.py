@@ -23,12 +23,12 @@ _ATTEMPTS = 100
 
 
 class FileStorage:
-    """Write-once objects below `root`; safe for any number of threads and processes on one machine.
+    """Write-once objects below `root`, safe for any number of threads and processes on one machine.
 
     Keys that could lead outside `root` raise `ValueError`. Errors of the operating system raise `StorageFault`.
 
-    Folders that `delete` leaves empty go in a thread of their own: some disks take milliseconds for each, ten times as
-    long as for an object, and a driver that waits for them leaves its workers without work.
+    A separate thread removes folders that `delete` leaves empty. Some disks take milliseconds for each, ten times as
+    long as for an object, and a driver that waits for them leaves its workers idle.
     """
 
     def __init__(self, root: Path) -> None:
@@ -39,7 +39,7 @@ class FileStorage:
         self._has_deleted = False
 
     def get(self, key: str, size: int | None = None) -> bytes:
-        """The object's bytes; raises `NoSuchObject` or `StorageFault`, and `CorruptObject` for another size."""
+        """The object's bytes. Raises `NoSuchObject` or `StorageFault`, and `CorruptObject` for another size."""
         path = self._path(key)
         try:
             with FileIO(path, opener=at_once) as file:
@@ -83,7 +83,7 @@ class FileStorage:
             raise _fault("store", str(path), error) from error
 
     def put(self, key: str, body: bytes) -> None:
-        """Stores `body` atomically; raises `KeyTaken` if the key holds an object, even with the same bytes.
+        """Stores `body` atomically. Raises `KeyTaken` if the key holds an object, even with the same bytes.
 
         A hard link, which fails if the name exists, publishes the object. It survives the end of this process at any
         moment, and a power loss only after `persist`.
@@ -104,11 +104,11 @@ class FileStorage:
                 Path(temporary).unlink(missing_ok=True)
 
     def claim(self, key: str, longest_s: float) -> AbstractContextManager[None]:
-        """See `ClaimedBlobs`: a lock on a file beside the object, which the system takes from a process that ends."""
+        """See `ClaimedBlobs`: a lock on a file next to the object, which the system takes from a process that ends."""
         return claimed(Path(self._path(key)))
 
     def persist(self, keys: Iterable[str]) -> None:
-        """Returns once the objects would survive a power loss; `NoSuchObject` if a key holds nothing."""
+        """Returns once the objects would survive a power loss. Raises `NoSuchObject` if a key holds nothing."""
         folders: set[Path] = set()
         for key in keys:
             path = Path(self._path(key))
@@ -127,7 +127,7 @@ class FileStorage:
                 raise _fault("persist", str(folder), error) from error
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Removes objects, and soon the folders that they leave empty; missing keys are ignored. See `settle`."""
+        """Removes objects, and soon the folders that they leave empty. Missing keys are ignored. See `settle`."""
         folders: dict[str, None] = {}
         for key in keys:
             path = self._path(key)
@@ -145,22 +145,21 @@ class FileStorage:
     def settle(self) -> None:
         """Returns once the folders are gone that `delete` left empty."""
         if self._has_deleted:
-            _remover(os.getpid()).submit(int).result()  # one after the other: what was asked for before has ended
+            _remover(os.getpid()).submit(int).result()  # one after the other: earlier removals have ended
 
     def _remove_all_empty(self, folders: Sequence[str]) -> None:
         for folder in folders:
             self._remove_empty(folder)
 
     def _remove_empty(self, folder: str) -> None:
-        """Removes the folder and those above it, below the root, as far as they are empty; a writer that wants one
-        makes it again."""
+        """Removes the folder and its empty parents below the root. A writer that needs one makes it again."""
         with suppress(OSError):
             while folder.startswith(self._prefix):
                 Path(folder).rmdir()
                 folder = folder.rpartition("/")[0]
 
     def list(self, prefix: str) -> list[str]:
-        """The keys that start with `prefix`, sorted; unfinished objects are not among them."""
+        """The keys that start with `prefix`, sorted, without unfinished objects."""
         folder, slash, start = check_prefix(prefix).rpartition("/")
         return sorted(self._walk(folder + slash, start))
 
@@ -186,23 +185,22 @@ class FileStorage:
 
 @cache
 def _remover(process: int) -> "ThreadPoolExecutor":
-    """The thread of this process that removes folders; a fork has none of its parent's. It ends what it was given
-    before the process ends."""
+    """The thread of this process that removes folders. A fork has none of its parent's. It finishes its work before the
+    process ends."""
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(1, thread_name_prefix="folders")
 
 
 def at_once(path: str, flags: int) -> int:
-    """An opener of files. Something else may stand in their place: a pipe is not waited for until somebody reads or
-    writes it."""
+    """An opener of files. The path may be a pipe: opening it does not wait for a reader or writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _write(path: str, body: bytes) -> None:
     with _create(path) as file:
         written = file.write(body)
-        # A write may be partial (a full disk, 2 GiB); the next one raises the error or continues.
+        # A write may be partial (a full disk, 2 GiB). The next one raises the error or continues.
         while written < len(body):
             written += file.write(memoryview(body)[written:])
 

@@ -24,13 +24,13 @@ from marless.infra.local.worker_handle import WorkerProcess
 
 # The predicted duration of a task while none like it has ended.
 _UNKNOWN_S = 1.0
-# A task is late when it takes so many times what was predicted, and a second.
+# A task is late when it takes this factor times its prediction, and a second.
 _LATE = 4.0
 # A task that sleeps keeps a little of a core busy.
 _LEAST_CORES = 0.01
 # Unfinished episodes count as so many bytes: a process that has not written them may have to play them again.
 REPLAY_COST_BYTES = 1 << 20
-# Who has at hand what loads faster than this does not matter.
+# Faster loading than this makes a worker's data unimportant.
 _NEGLIGIBLE_S = 1e-3
 # The weight of the newest measurement in a mean of a lane's measurements.
 _NEWEST = 0.5
@@ -38,7 +38,7 @@ _LEARNS = "learner"
 
 
 class _Outputs(msgspec.Struct):
-    """The objects of an answer; its other fields are skipped."""
+    """The objects of an answer. Its other fields are skipped."""
 
     objects: dict[str, Ref] = {}
 
@@ -55,11 +55,11 @@ class Pending:
     attempt: Attempt
     asked_at: float
     queued_ms: float = 0.0
-    # It is tried again with no task of another lane beside it.
+    # It is tried again while no other lane's task runs.
     alone: bool = False
-    # How often the machine was lost on which it was served.
+    # How often its machine was lost.
     lost: int = 0
-    # Whether it goes on before its objects are stored, and whether one of them could not be.
+    # Whether it continues before its objects are stored, and whether one of them could not be.
     stores_ahead: bool = False
     has_unstored: bool = False
     remarks: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Pending:
     def report(
         self, outcome: Literal["answered", "timeout", "crash", "throttled", "withdrawn"], **measurements: Any
     ) -> Report:
-        """How it ended; `measurements` are other fields of the report."""
+        """Return the report of its end. `measurements` are other fields of the report."""
         return Report(
             id=self.id,
             attempt=self.attempt.number,
@@ -79,13 +79,13 @@ class Pending:
         )
 
     def refused(self, reason: str, **measurements: Any) -> Report:
-        """Nothing of it counts, and another attempt gives nothing else."""
+        """Nothing of it counts, and another attempt fails equally."""
         body = to_json(Failed(id=self.id, attempt=self.attempt.number, kind="request", message=reason, again=False))
         return self.report("answered", body=body, **measurements)
 
     @property
     def output(self) -> str:
-        """How the keys of the objects begin that it stores, '' for none."""
+        """Return the prefix of its objects' keys, or ''."""
         return self.attempt.output
 
     def forget_output(self) -> None:
@@ -100,12 +100,12 @@ class Pending:
 
     @property
     def work(self) -> str:
-        """What the task has in common with that of the next round: its id without run and round."""
+        """Return the part of its id that it shares with the next round's task: the id without run and round."""
         return _work(self.id)
 
     @property
     def kind(self) -> str:
-        """What it does, the first word of its work: ``sample``, ``grad``, ``learn`` ..."""
+        """Return the kind of task, the first word of its work: ``sample``, ``grad``, ``learn`` ..."""
         return _kind(self.work)
 
 
@@ -139,7 +139,7 @@ class SharedPool(Protocol):
         """Lets the lane's tasks ask its resources."""
 
     def waits(self, lane: "Lane") -> None:
-        """A task comes to the lane's empty queue."""
+        """A task arrives in the lane's empty queue."""
 
     def drop(self, lane: "Lane") -> None:
         """Ends a lane."""
@@ -161,9 +161,9 @@ class SharedPool(Protocol):
 
 
 class Lane:
-    """Runs one run's functions in a pool; made by `TaskPool.lane`. `weight` is its share among all lanes.
+    """Runs one run's functions in a pool. `TaskPool.lane` makes it. `weight` is its share among all lanes.
 
-    Closing it ends its tasks; the pool and its other lanes go on.
+    Closing it ends its tasks. The pool and its other lanes continue.
     """
 
     def __init__(self, pool: SharedPool, name: str, blobs_root: Path, weight: float) -> None:
@@ -171,7 +171,7 @@ class Lane:
         self.any_processor = pool.any_processor
         """Whether processors that round otherwise than this one may serve it."""
         self.resources: Mapping[str, Resource] = {}
-        """What its tasks may ask, by name."""
+        """The resources for its tasks, by name."""
         self.root = os.fsencode(blobs_root.absolute())
         self.reports: list[Report] = []
         self.is_withdrawn = False
@@ -184,7 +184,7 @@ class Lane:
         self._numbers = count()
         self._pending: dict[int, Pending] = {}
         self._seconds: dict[str, float] = {}
-        # Of one rollout, of all that were sampled: the next round's rollout of the same number is another one.
+        # The seconds of one rollout, over all rollouts, because equal numbers in two rounds are unrelated.
         self._rollout_s: float | None = None
         self._cores: dict[str, float] = {}
 
@@ -218,13 +218,13 @@ class Lane:
         self._pool.cores.dispatch()
 
     def wait(self, timeout_s: float) -> list[Report]:
-        """Returns the reports that arrived; if there are none, waits for the first one for at most `timeout_s`."""
+        """Returns the reports that arrived. If there are none, waits for the first for at most `timeout_s`."""
         self._pool.wait(timeout_s, self)
         reports, self.reports = self.reports, []
         return reports
 
     def close(self) -> None:
-        """Kills the workers that run its tasks, with their process groups; drops the others. Idempotent."""
+        """Kills the workers that run its tasks, with their process groups, and drops the others. Idempotent."""
         self.withdraw()
         self._pool.drop(self)
 
@@ -234,11 +234,11 @@ class Lane:
         return self._pending.pop(task.number)
 
     def pending_tasks(self) -> Collection[Pending]:
-        """Those that wait, as they have come."""
+        """The waiting tasks, in order of arrival."""
         return self._pending.values()
 
     def waits_since(self) -> float:
-        """When the first of those that wait has come, by the monotonic clock; `inf` if none waits."""
+        """Return when the first waiting task arrived, by the monotonic clock, or `inf` if none waits."""
         return next((pending.asked_at for pending in self._pending.values()), inf)
 
     def again(self, pending: Pending) -> None:
@@ -259,8 +259,8 @@ class Lane:
         self._pending[pending.task.number] = pending
 
     def may_borrow(self) -> bool:
-        """Whether the lane may use slots of others: its waiting tasks are predicted from such that ended, and none that
-        runs is late."""
+        """Return True if the lane may use others' slots: ended tasks predict its waiting tasks, and its running tasks
+        are not late."""
         return not self._late() and all(self._pending[task.number].kind in self._cores for task in self.waiting.first())
 
     def _late(self) -> bool:
@@ -270,14 +270,14 @@ class Lane:
         )
 
     def measured(self, pending: Pending, seconds: float, cores: float) -> None:
-        """Learns from a task that took `seconds` without loading what it read, as far as that is predicted."""
+        """Learns from a task that took `seconds` without loading its inputs, as far as loading is predicted."""
         self._seconds[pending.work] = self._seconds[pending.kind] = seconds
         if rollouts := pending.attempt.request.sampled_rollouts():
             self._rollout_s = _mean(self._rollout_s, seconds / rollouts)
         self._cores[pending.kind] = _mean(self._cores.get(pending.kind), cores)
 
     def expect(self, kind: str, cores: float) -> None:
-        """The first task of a kind has ended, in whichever lane: those that wait are expected to be like it."""
+        """The first task of a kind has ended, in any lane: waiting tasks are expected to be like it."""
 
         def update(task: QueuedTask) -> QueuedTask:
             pending = self._pending[task.number]
@@ -299,7 +299,7 @@ class Lane:
         reads = _inputs(request)
         if sum(reads.values()) * self._pool.capacity.load_s_per_byte < _NEGLIGIBLE_S:
             reads = {}
-        # What plays must not reach what learns.
+        # Players must not reach learners.
         group = _LEARNS if function == _LEARNS else "plays"
         need = _need(cores, float(request.gpus() if GPUS in self._pool.capacity.others else 0))
         return QueuedTask(
@@ -331,7 +331,7 @@ def _inputs(request: Order) -> Mapping[str, int]:
 
 
 def outputs(body: bytes) -> Mapping[str, int]:
-    """The bytes of each object that an answer names, by hash; nothing for an answer that cannot be read."""
+    """The bytes of each object that an answer names, by hash, or {} if the answer is unreadable."""
     try:
         return {ref.sha256: ref.size for ref in _OUTPUTS.decode(body).objects.values()}
     except Undecodable:

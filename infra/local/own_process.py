@@ -1,4 +1,4 @@
-"""Memory, age and working time of this process, and what the system says of any."""
+"""Memory, age and working time of this process, and the system's data on any process."""
 
 import ctypes
 import os
@@ -27,7 +27,7 @@ def peak_mb() -> float:
 
 
 def resident_mb() -> float:
-    """Present memory of this process, MiB; 0 if the system does not report it."""
+    """Present memory of this process, MiB, or 0 if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * resource.getpagesize() / (1 << 20)
     except OSError:
@@ -35,23 +35,23 @@ def resident_mb() -> float:
 
 
 def limit_memory(megabytes: int) -> None:
-    """Allocations beyond `megabytes` fail with `MemoryError`, where the system has such a limit; 0 is no limit.
+    """Allocations beyond `megabytes` fail with `MemoryError`, if the system has such a limit. 0 is no limit.
 
-    Linux counts private writable memory towards RLIMIT_DATA (getrlimit(2), since 4.7); shared libraries cost nothing.
+    Linux counts private writable memory towards RLIMIT_DATA (getrlimit(2), since 4.7). Shared libraries cost nothing.
     """
     if megabytes and sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_DATA, (megabytes << 20, megabytes << 20))
 
 
 def share_freed_memory() -> None:
-    """What one thread of this process has freed others use again: by default the library of GNU keeps it for each of
-    them apart, and threads that come and go leave tens of megabytes behind (mallopt(3), M_ARENA_MAX)."""
+    """Let the threads of this process share freed memory. By default the GNU library keeps it for each thread, and
+    short-lived threads leave tens of megabytes behind (mallopt(3), M_ARENA_MAX)."""
     with suppress(AttributeError, OSError):  # another library
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
 
 
 def expendable() -> None:
-    """Where memory runs out the system ends this process before its parents, and no crash leaves a dump of memory."""
+    """If memory runs out, let the system end this process before its parents. A crash leaves no dump of memory."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_bytes(b"500")
@@ -64,7 +64,7 @@ def stat_fields(process: int | Literal["self"]) -> list[str]:
 
 
 def age_s() -> float:
-    """Seconds since this process began, interpreter start included; 0 if the system does not report it."""
+    """Seconds since this process began, interpreter start included, or 0 if the system does not report it."""
     try:
         return time.clock_gettime(time.CLOCK_BOOTTIME) - int(stat_fields("self")[19]) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, AttributeError):
@@ -72,8 +72,7 @@ def age_s() -> float:
 
 
 def address() -> str:
-    """Tells this process from all others that this machine runs until it is switched off; '' where /proc has no such
-    things."""
+    """Identifies this process on this machine until it is switched off, or '' if /proc lacks the data."""
     try:
         return f"{_machine()} {os.getpid()} {_began(os.getpid())}"
     except (OSError, IndexError):
@@ -81,8 +80,8 @@ def address() -> str:
 
 
 def has_ended(process: str) -> bool:
-    """Whether the process of this `address` is surely gone: it was on this machine, since it was switched on last, and
-    its number is free, or another process has it. False for one elsewhere."""
+    """Return True if the process of this `address` is surely gone. It was on this machine, since it was last switched
+    on, and its number is free or another process has it. False for one elsewhere."""
     where, _, began = process.rpartition(" ")
     machine, _, number = where.rpartition(" ")
     try:
@@ -94,14 +93,14 @@ def has_ended(process: str) -> bool:
 
 
 def _machine() -> str:
-    """This boot of the machine, and the container: each counts its processes anew."""
+    """This boot of the machine, and the container: each counts its processes from 1."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
 
 
 def _began(number: int) -> str:
-    """When a process began, in ticks since the machine did (proc(5), stat, field 22); '' for one that has ended and
-    whose parent has not asked for its exit code yet."""
+    """Return when a process began, in ticks since the machine did (proc(5), stat, field 22). It is '' for a process
+    that has ended but waits for its parent to ask for its exit code."""
     fields = stat_fields(number)
     return "" if fields[0] in "ZX" else fields[19]
 
@@ -121,7 +120,7 @@ class OwnTime:
         self._mark, self._taken = time.perf_counter(), False
 
     def take(self) -> tuple[float, float]:
-        """Milliseconds of work and of start-up not yet reported; (0, 0) from the second time in a call on."""
+        """Milliseconds of work and of start-up not yet reported, or (0, 0) from the second time in a call on."""
         if self._taken:
             return 0.0, 0.0
         self.end()
@@ -134,7 +133,7 @@ class OwnTime:
         self._start_ms, self._taken = 0.0, True
 
     def end(self) -> None:
-        """The call ends; its unreported time is kept."""
+        """The call ends. Its unreported time is kept."""
         now = time.perf_counter()
         self._owed_ms += (now - self._mark) * 1000
         self._mark = now

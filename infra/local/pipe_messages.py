@@ -18,7 +18,7 @@ from marless.functions.encoding import MessagePackDecoder, Undecodable, to_messa
 _LENGTHS = struct.Struct("<IQ")
 # The default capacity of a pipe on Linux.
 _CHUNK = 1 << 16
-# A body of more bytes than this is put together as it arrives: what announces it need not send it.
+# A body of more bytes than this is put together as it arrives, because its announcer may never send it.
 _MOST_PLACED = 1 << 26
 # A header is short, and a message is held in memory.
 _MOST_HEADER, _MOST_BYTES = 1 << 20, 1 << 30
@@ -30,7 +30,7 @@ class Damaged(Undecodable):
     """A frame was changed on its way, or its sender is faulty. The message continues after the sender's name."""
 
 
-# A task may write a frame of its own into the pipe: what no worker can have measured is refused.
+# A task may write its own frame into the pipe. Values beyond any worker's measurements are refused.
 Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 Megabytes = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
@@ -42,9 +42,9 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskCall(_Message, frozen=True, tag="call"):
-    """To the worker: run `module`'s `handle` on the frame's bytes with the objects below the folder `root`, or with
-    those that the pool has where that is empty; or with `warm` only import it. What it says repeats the `token`. A task
-    that stores `ahead` does not wait until the pool has stored its objects."""
+    """To the worker: run `module`'s `handle` on the frame's bytes with the objects below the folder `root`, or with the
+    pool's if it is empty. With `warm` it only imports the module. Its messages repeat the `token`. A task that stores
+    `ahead` does not wait until the pool has stored its objects."""
 
     module: str
     # As the system has it: a name of a file need not be text.
@@ -61,7 +61,7 @@ class Offer(_Message, frozen=True, tag="offer"):
 
 
 class Ready(_Message, frozen=True, tag="ready"):
-    """From the worker: the import of `module` took `init_ms`; a task that waited for it starts now."""
+    """From the worker: the import of `module` took `init_ms`. A task that waited for it starts now."""
 
     module: str
     init_ms: Milliseconds
@@ -96,8 +96,8 @@ class TaskEnded(_Message, frozen=True, tag="ended"):
 class Ask(_Message, frozen=True, tag="ask"):
     """From the worker: its task asks `resource` the question in the frame's bytes, and waits for the answer.
 
-    `number`: larger than those of all questions that the worker has asked before. `key`: where the answer is kept; ''
-    for nowhere. What a resource is, and which task asks, the pool knows by itself.
+    `number`: larger than the number of every earlier question of the worker. `key`: the place of the kept answer, or
+    ''. The pool itself knows the resource, and which task asks.
     """
 
     resource: str
@@ -114,7 +114,7 @@ class Restart(_Message, frozen=True, tag="restart"):
 
 class ResourceAnswer(_Message, frozen=True, tag="told"):
     """To the worker: the answer to its question `number` is the encoded `marless.functions.resources.port.CallOutcome`
-    in the frame's bytes. The `token` is that of the task that asked."""
+    in the frame's bytes. The `token` belongs to the task that asked."""
 
     number: int
     token: int
@@ -122,7 +122,7 @@ class ResourceAnswer(_Message, frozen=True, tag="told"):
 
 class Get(_Message, frozen=True, tag="get"):
     """From a worker that does not reach the run's storage: its task wants the object, which has `size` bytes if that is
-    given. `number` is as in `Ask`."""
+    given. See `Ask` for `number`."""
 
     key: str
     number: Annotated[int, msgspec.Meta(ge=0)]
@@ -140,8 +140,8 @@ class Put(_Message, frozen=True, tag="put"):
 
 
 class ObjectStored(_Message, frozen=True, tag="stored"):
-    """To such a worker: the object that its task wants is the frame's bytes, or was stored; else storage has raised the
-    `error` of this name, with the `detail`."""
+    """To such a worker: the object that its task wants is the frame's bytes, or was stored. Otherwise storage has
+    raised the `error` of this name, with the `detail`."""
 
     number: int
     token: int
@@ -187,11 +187,11 @@ class Inbox:
 
     @property
     def partial(self) -> bool:
-        """Whether a frame has begun to arrive."""
+        """Return True if a frame has begun to arrive."""
         return bool(self._buffer or self._body)
 
     def fill(self) -> bool:
-        """Reads from the pipe, waiting only if the pipe blocks; False at the pipe's end."""
+        """Reads from the pipe, waiting only if the pipe blocks. Returns False at the pipe's end."""
         if self._arrived < len(self._body):
             with memoryview(self._body) as view, view[self._arrived :] as rest:
                 count = os.readv(self._descriptor, [rest])
@@ -202,7 +202,7 @@ class Inbox:
         return bool(chunk)
 
     def frames(self) -> Iterator[tuple[bytes, bytes]]:
-        """The frames that have arrived completely; raises `Undecodable` for one that no message can be."""
+        """The frames that have arrived completely. Raises `Undecodable` for an impossible one."""
         if self._body:
             if self._arrived < len(self._body):
                 return

@@ -1,4 +1,4 @@
-"""A pool of one process for every run, for runs whose seconds and dollars are compared."""
+"""A pool of one process for every run, to compare runs' seconds and dollars."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -28,12 +28,11 @@ def one_process(modules: Mapping[str, str], logs: Path, resources: "Callable[[],
 
 
 class SeparatePools:
-    """Gives each lane one process of its own, as if its run were alone on this machine.
+    """Gives each lane its own process, as if its run were alone on this machine.
 
-    So no run waits for a process that serves another one, and none finds imports or objects that another one paid for.
-    Resources alone are shared: their slots and rates are those of all runs together. `modules` and where workers print
-    are as in `WorkerPool`; resources print below the folder `logs`. `make_pool` makes a run's pool, for as many runs as
-    there are `slots`.
+    So a run never waits for another run's process, or profits from its imports or objects. Only resources are shared:
+    their slots and rates cover all runs together. See `WorkerPool` for `modules` and the workers' output. Resources
+    print below the folder `logs`. `make_pool` makes a run's pool, for as many runs as there are `slots`.
     """
 
     def __init__(
@@ -48,16 +47,16 @@ class SeparatePools:
         self._resources: ResourcePools | None = None
         self._resource_cores = CoreAccount(cores())
         self.busy_s: dict[str, float] = {}
-        """Empty: there is nothing to share, so nothing to account for."""
+        """Empty, because separate pools need no accounts."""
 
     def lane(self, name: str, blobs_root: Path) -> Lane:
-        """The invoker of a run whose objects are below `blobs_root`; its process ends when it is closed."""
+        """The invoker of a run with objects below `blobs_root`. Its process ends when it is closed."""
         lane = OwnPool(self._make_pool(self._modules, logs_beside(blobs_root), self.resources), blobs_root)
         self._open.append(lane)
         return lane
 
     def resources(self) -> "ResourcePools":
-        """What the tasks of all runs ask."""
+        """Return the resources of all runs' tasks."""
         if self._resources is None:
             from marless.infra.local.resources.resource_pools import ResourcePools
 
@@ -81,15 +80,15 @@ class SeparatePools:
         return 1
 
     def has_room(self) -> bool:
-        """Whether there is a slot for another run; the first may wait for one."""
+        """Return True if there is a slot for another run. The first may wait for one."""
         return sum(not lane.own.closed for lane in self._open) < max(1, self._slots())
 
     def news(self) -> list[str]:
-        """See `TaskPool`; what several of them say is said once."""
+        """See `TaskPool`. Equal lines of several pools appear once."""
         return list(dict.fromkeys(line for lane in self._open for line in lane.own.news()))
 
     def wait(self, timeout_s: float) -> None:
-        """Waits until a process says something, for at most `timeout_s`, and takes in what all of them said."""
+        """Waits for a process's message, at most `timeout_s`, and takes in all messages."""
         self._open = [lane for lane in self._open if not lane.own.closed]
         due_at = min((lane.own.due_at() for lane in self._open), default=inf)
         due_at = min(due_at, self._resource_cores.dispatch_waiting())

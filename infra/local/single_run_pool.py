@@ -19,26 +19,26 @@ class OwnPool(Lane):
         pool.open(self)
 
     def serve(self, resources: Mapping[str, Resource]) -> None:
-        """Lets its tasks ask these resources. Those that compute then share the machine's cores with the tasks."""
+        """Lets its tasks ask these resources. Resources that compute then share the machine's cores with the tasks."""
         if resources:
             self.own.scheduler.limit_cores()
         super().serve(resources)
 
     def close(self) -> None:
-        """Kills and reaps all workers with their process groups; drops running tasks. Idempotent."""
+        """Kills and reaps all workers with their process groups, and drops running tasks. Idempotent."""
         super().close()
         self.own.close()
 
 
 def logs_beside(blobs_root: Path) -> Path:
-    """Where workers print of a run that has its objects there."""
+    """Return the folder for the workers' output of a run with objects there."""
     return blobs_root.absolute().parent / "workers"
 
 
 class WorkerPool(OwnPool):
     """A pool of one lane: at most `workers` processes for one run, each with `threads` for numerical libraries.
 
-    `modules` and `logs` are as in `TaskPool`; the default for `logs` is a folder beside that of the objects.
+    See `TaskPool` for `modules` and `logs`. The default for `logs` is a folder next to the objects' folder.
     """
 
     def __init__(

@@ -38,9 +38,9 @@ LEDGER_FILE = "ledger.sqlite"
 class SqliteLedger:
     """The items of one run in the file `path`, created with its folder if missing.
 
-    Several processes may have it open; one object belongs to one thread. A commit survives the end of this process
-    (write-ahead log), and a power loss only after `persist`. Errors of SQLite raise `StorageFault`; with `read_only`
-    every commit does, and no file is created.
+    Several processes may have it open, while one object belongs to one thread. A commit survives the end of this
+    process (write-ahead log), and a power loss only after `persist`. Errors of SQLite raise `StorageFault`. With
+    `read_only` every commit does, and no file is created.
     """
 
     def __init__(self, path: Path, read_only: bool = False, busy_s: float = _BUSY_S) -> None:
@@ -60,9 +60,9 @@ class SqliteLedger:
                 raise
 
     def load(self, item: str) -> Record | None:
-        """The item, None if there is none."""
+        """The item, or None."""
         with self._faults("read"):
-            # An empty file is a ledger without a table until somebody opens it for writing.
+            # An empty file is a ledger without a table until a process opens it for writing.
             tables = self._connection.execute(_TABLES).fetchone() if self._read_only else True
             row = self._connection.execute(_LOAD, (item,)).fetchone() if tables else None
         return None if row is None else Record(version=row[0], body=row[1])
@@ -70,7 +70,7 @@ class SqliteLedger:
     def commit(self, item: str, body: bytes, version: int) -> int:
         """Replaces version `version` of `item` (0: it must not exist yet) and returns the new version.
 
-        One statement compares and writes, so of several writers with the same version one succeeds; the others get
+        One statement compares and writes, so of several writers with the same version one succeeds. The others get
         `StaleVersion`.
         """
         with self._faults("write"):
@@ -85,7 +85,7 @@ class SqliteLedger:
     def persist(self) -> None:
         """Returns once all commits so far would survive a power loss.
 
-        The checkpoint moves the log into the file and syncs both unless a reader blocks it, so the log and its folder
+        The checkpoint moves the log into the file and syncs both unless a reader blocks it. So the log and its folder
         are always synced here. The main file must not be opened here: closing it would drop SQLite's locks on it
         (sqlite.org/howtocorrupt.html, section 2.2).
         """
@@ -99,7 +99,7 @@ class SqliteLedger:
         return time.time()
 
     def close(self) -> None:
-        """Closes the file; idempotent."""
+        """Closes the file. Idempotent."""
         self._connection.close()
 
     @contextmanager
@@ -109,7 +109,7 @@ class SqliteLedger:
         except sqlite3.ProgrammingError:
             raise
         except sqlite3.DatabaseError as error:
-            # The low byte is the primary result code; the rest names the system call.
+            # The low byte is the primary result code. The rest names the system call.
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             advice = _ADVICE.get(code, "check the disk and the file")
             if code == sqlite3.SQLITE_CANTOPEN:
@@ -120,7 +120,7 @@ class SqliteLedger:
 
 
 def _refusal(folder: Path) -> str:
-    """Why the system opens nothing in the folder, which SQLite does not say; '' when it does."""
+    """Return the system's error for opening the folder, which SQLite hides, or ''."""
     try:
         os.close(os.open(folder, os.O_RDONLY))
     except OSError as error:
@@ -129,9 +129,9 @@ def _refusal(folder: Path) -> str:
 
 
 def _read_only_uri(path: Path) -> str:
-    """The URI with which SQLite opens `path` read-only.
+    """The URI for SQLite to open `path` read-only.
 
-    A file in write-ahead mode that no process has open has no log file, and SQLite would create one to read it, which
+    A file in write-ahead mode that no process has open lacks a log file. SQLite would create one to read it, which
     fails in a read-only folder. The file then holds all commits, so it is opened as immutable (sqlite.org/wal.html,
     section 5).
     """
@@ -140,7 +140,7 @@ def _read_only_uri(path: Path) -> str:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Sets write-ahead mode; retries, because SQLite does not wait for this lock when two processes open a new file."""
+    """Sets write-ahead mode. Retries, because SQLite does not wait for this lock when two processes open a new file."""
     give_up = time.monotonic() + _BUSY_S
     while True:
         try:

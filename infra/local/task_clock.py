@@ -4,19 +4,19 @@ import time
 
 
 class TaskClock:
-    """Of one task after the other; all times are those of the monotonic clock."""
+    """The clock of one task after the other. All times are the monotonic clock's."""
 
     def __init__(self) -> None:
         self.since = 0.0
         """When it was started last."""
         self.allowed_s = 0.0
-        """Seconds that the task may take, with those for which it stood still."""
+        """Seconds that the task may take, including its stops."""
         self._expires = 0.0
         self._stopped_at: float | None = None
 
     @property
     def expires(self) -> float:
-        """When the time is over; `inf` while it stands still."""
+        """Return when the time is over, or `inf` while it is stopped."""
         return self._expires if self._stopped_at is None else float("inf")
 
     def start(self, seconds: float) -> None:
@@ -39,8 +39,8 @@ class TaskClock:
             self._expires += waited_s
 
     def extend(self, seconds: float) -> None:
-        """The task has been at work for all of its time, and is near its end: so many seconds from now, but it cannot
-        gain more than its time again."""
+        """The task has run for all of its time, and is near its end. It gets so many seconds from now, but at most its
+        time again."""
         most = self.since + 2 * self.allowed_s + seconds
         self._expires = min(max(self._expires, time.monotonic() + seconds), most)
 

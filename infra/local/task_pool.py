@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from marless.infra.local.resources.resource_pool import CallSource
     from marless.infra.local.resources.resource_pools import ResourcePools
 
-# An answer that has begun to arrive was finished in time; this is the longest pause between two of its chunks.
+# An answer that has begun to arrive was finished in time. This is the longest pause between two of its chunks.
 _TRANSFER_S = 10.0
-# A process that holds more than this part of what it may allocate is replaced after its task.
+# A process that holds more than this part of its allowed memory is replaced after its task.
 _FULL = 0.5
 
 _Message = Ready | Loaded | TaskEnded | Ask | Restart | Get | Put
@@ -31,21 +31,20 @@ _decoder = MessagePackDecoder[_Message](_Message)
 
 
 class TaskPool:
-    """Worker processes, of which `capacity.slots` work at once, started when needed and kept warm, shared by lanes.
+    """Worker processes, started when needed and kept warm, shared by lanes. `capacity.slots` of them run at once.
 
-    After a process has imported third-party code, it serves only the lane for which it did, and there either what plays
-    or what learns. So this code reaches no other run, and code that plays reaches nothing that learns. A process that
-    is not as it was at its start ends. The operating system holds nothing else apart: processes of one user may kill
-    each other.
+    After a process has imported third-party code for a lane, it serves only this lane, and there either players or
+    learners. So this code reaches only its own run, and players' code never reaches learners. A process that is not as
+    it was at its start ends. The operating system holds nothing else apart: processes of one user may kill each other.
 
     A task may ask resources in the middle of its work. While it waits for an answer it keeps its slot, but none of the
-    cores, and its clock stands still. Resources have processes and slots of their own, over all lanes, and share the
+    cores, and its clock stands still. Resources have their own processes and slots, over all lanes, and share the
     cores.
 
-    `modules` maps a function's name to the module whose ``handle(body: bytes, blobs: Blobs) -> bytes`` serves it.
-    Workers print into ``<logs>/<n>.log``. Other pools share the machine's `cores`. By default the `workers` are
-    processes of this machine, and the tasks of runs. Pools that share their resources get them by `resources`. A pool
-    belongs to one thread.
+    `modules` maps a function's name to its module with ``handle(body: bytes, blobs: Blobs) -> bytes``. Workers print
+    into ``<logs>/<n>.log``. Other pools share the machine's `cores`. By default the `workers` are processes of this
+    machine, and the tasks of runs. Pools that share their resources get them by `resources`. A pool belongs to one
+    thread.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class TaskPool:
         """The pools that answer its tasks. None until a lane has resources."""
         self._shared_resources = resources
         self.closed = False
-        # What the last start of a worker or import of a module took.
+        # The seconds of the last start of a worker or import of a module.
         self._start_s = 0.0
 
     def __enter__(self) -> Self:
@@ -84,17 +83,17 @@ class TaskPool:
         self.close()
 
     def lane(self, name: str, blobs_root: Path, weight: float = 1.0) -> Lane:
-        """The invoker of a run whose objects are below `blobs_root`; `name` is unique among the open lanes."""
+        """The invoker of a run with objects below `blobs_root`. `name` is unique among the open lanes."""
         lane = Lane(self, name, blobs_root, weight)
         self.open(lane)
         return lane
 
     def open(self, lane: Lane) -> None:
-        """Lets a lane take part; raises `ValueError` when there is one of its name."""
+        """Lets a lane take part. Raises `ValueError` if there is one of its name."""
         self.scheduler.open(lane)
 
     def waits(self, lane: Lane) -> None:
-        """A task comes to the lane's empty queue."""
+        """A task arrives in the lane's empty queue."""
         self.scheduler.waits(lane)
 
     def fileno(self) -> int:
@@ -108,7 +107,7 @@ class TaskPool:
             self.resources.weigh(lane)
 
     def width(self, lane: Lane) -> int:
-        """How many slots are the lane's own while all lanes have tasks; at least one."""
+        """Return the lane's own slots while all lanes have tasks, at least one."""
         return self.scheduler.width(lane)
 
     @property
@@ -118,11 +117,11 @@ class TaskPool:
 
     @property
     def capacity(self) -> Capacity:
-        """What its workers serve at once, as of now."""
+        """Return the current capacity of its workers."""
         return self.scheduler.capacity
 
     def has_room(self) -> bool:
-        """Whether another lane finds a worker that it may share."""
+        """Return True if another lane finds a worker that it may share."""
         return True
 
     def serve(self, lane: Lane) -> None:
@@ -141,7 +140,7 @@ class TaskPool:
 
     @property
     def connected(self) -> int:
-        """How many tasks its workers serve at once; 0 while no worker is connected."""
+        """Return how many tasks its workers serve at once, 0 while no worker is connected."""
         return self._workers.slots
 
     def prewarm(self, function: str) -> None:
@@ -164,12 +163,12 @@ class TaskPool:
                 return lanes
 
     def due_at(self) -> float:
-        """When a task's time is over, by the monotonic clock: then `wait` has something to do."""
+        """Return when a task's time is over, by the monotonic clock. Then `wait` has something to do."""
         expires = min((worker.clock.expires for worker in self.workers if worker.task), default=inf)
         return min(expires, self._workers.due_at(), inf if self.resources is None else self.resources.due_at())
 
     def drop(self, lane: Lane) -> None:
-        """Ends a lane: kills the workers that run its tasks and resource calls, unless these finish without it, and
+        """Ends a lane: kills the workers that run its tasks and resource calls, except calls that finish alone, and
         forgets its reports. Idempotent."""
         if self.resources is not None:
             self.resources.drop(lane)
@@ -183,8 +182,8 @@ class TaskPool:
         self.cores.dispatch()
 
     def close(self) -> None:
-        """Kills and reaps all workers with their process groups, unless their tasks finish without it; drops all lanes.
-        Idempotent."""
+        """Kills and reaps all workers with their process groups, except workers that finish their tasks alone. Drops
+        all lanes. Idempotent."""
         self.closed = True
         self.cores.leave(self.scheduler)
         for lane in self.lanes:
@@ -296,7 +295,7 @@ class TaskPool:
             self.workers.remove(worker)
 
     def _release(self, worker: Worker, pending: Pending, cores: float) -> None:
-        """The worker's task has ended; `cores` is how many it kept busy."""
+        """The worker's task has ended. `cores` is how many it kept busy."""
         if self.resources is not None:
             self.resources.forget(worker)
         self.scheduler.release(worker, pending, cores)
@@ -324,7 +323,7 @@ class TaskPool:
         self.cores.dispatch()
 
     def _tries_again(self, worker: Worker, pending: Pending, failure: Failure, end: str) -> bool:
-        """Whether the attempt does not count, because of how its worker has come to its `end`: then it waits again."""
+        """Return True if the attempt does not count, because of its worker's `end`. Then it waits again."""
         retries = self.scheduler.retries
         if lost_machine(worker, end):
             # Its lane does not pay for the start of another process, as it does after one that it has ended.

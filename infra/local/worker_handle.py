@@ -26,15 +26,15 @@ Pending = TypeVar("Pending")
 
 
 class WorkerProcess(Generic[Pending]):
-    """One process of ``marless.infra.local.worker_main``, started at once; raises `OSError` when it cannot be started.
+    """One process of ``marless.infra.local.worker_main``, started at once. Raises `OSError` if it cannot be started.
 
-    `memory_mb`: the most that it may allocate; 0 is unlimited.
+    `memory_mb`: the most that it may allocate, or 0 for no limit.
     """
 
     def __init__(self, number: int, starter: Starter, log: Path, memory_mb: float = 0.0) -> None:
         self.number = number
         self.serves: tuple[str, str] | None = None
-        """The lane and the group of its tasks that it serves alone, because of code that is not ours; None: all."""
+        """The only lane and group of tasks that it serves, because of foreign code, or None for all."""
         self.modules, self.roots = set[str](), set[bytes]()
         self.at_hand: dict[str, int] = {}
         """Bytes of the objects that it has read or written lately, by their SHA-256."""
@@ -42,14 +42,14 @@ class WorkerProcess(Generic[Pending]):
         self.unpaid: dict[str, float] = {}  # imports not yet metered, milliseconds by module
         self.task: Pending | None = None
         self.token = randbits(63)
-        """What its messages repeat until its task has ended, so that what a task writes by itself is told apart."""
+        """Its messages repeat this until its task has ended, which tells them apart from a task's own writes."""
         self.idle_since = time.monotonic()
         self.clock = TaskClock()
         self.processor = ProcessorUse(lambda: self._child.pid)
         self.slot = 0
         """Which of the slots of a pool that numbers them it takes with its task."""
         self.questions: set[int] = set()
-        """Numbers of those whose answers its task waits for."""
+        """Numbers of the questions with answers that its task waits for."""
         self._last_question = -1
         self.outbox, self.blocked = bytearray(), False
         self.log = WorkerLog(log)
@@ -83,7 +83,7 @@ class WorkerProcess(Generic[Pending]):
 
     @property
     def computes(self) -> bool:
-        """Whether it has a task that does not wait for an answer."""
+        """Return True if it has a task that does not wait for an answer."""
         return self.task is not None and not self.questions
 
     def begin(self, task: Pending, module: str, root: bytes, timeout_s: float, cores: float) -> None:
@@ -96,8 +96,8 @@ class WorkerProcess(Generic[Pending]):
         self.clock.start(timeout_s)
 
     def ask(self, number: int) -> bool:
-        """Its task asks, and its clock stands still until all that it has asked is answered; False for a number that no
-        question of it can have."""
+        """Its task asks, and its clock stops until all its questions are answered. Returns False for an impossible
+        number of a question."""
         if self.task is None or number <= self._last_question:
             return False
         self.clock.stop()
@@ -111,7 +111,7 @@ class WorkerProcess(Generic[Pending]):
         self._go_on()
 
     def wrote(self) -> None:
-        """The worker takes in what it is sent: its task, or answers."""
+        """The worker takes in its task or answers."""
         if self.clock.expires == inf:
             self._go_on()
         else:
@@ -133,12 +133,12 @@ class WorkerProcess(Generic[Pending]):
             self.warming, self.unpaid[message.module] = "", message.init_ms
 
     def flush(self) -> bool:
-        """Writes what is to be sent without blocking; whether something is left."""
+        """Writes the output that does not block. Returns True if something is left."""
         try:
             del self.outbox[: os.write(self.requests, self.outbox)]
         except BlockingIOError:
             pass
-        except BrokenPipeError:  # the worker is dead; the end of its reply pipe will report that
+        except BrokenPipeError:  # the worker is dead. The end of its reply pipe will report that
             self.outbox.clear()
         return bool(self.outbox)
 
@@ -148,7 +148,7 @@ class WorkerProcess(Generic[Pending]):
         self.questions.clear()
 
     def remember(self, *objects: Mapping[str, int]) -> None:
-        """It has at hand what a task has read and written: bytes by SHA-256."""
+        """It has a task's inputs and outputs at hand: bytes by SHA-256."""
         for name, size in (item for some in objects for item in some.items()):
             self.at_hand.pop(name, None)
             self.at_hand[name] = size
@@ -168,7 +168,7 @@ class WorkerProcess(Generic[Pending]):
         return min(max(duration_ms, 0.0), max(self.clock.allowed_s * 1000 - self.init_ms, 0.0))
 
     def has_exited(self) -> bool:
-        """Whether it has ended by itself, given that its end of a pipe is closed: a task may have closed it."""
+        """Return True if it has ended by itself, given that its end of a pipe is closed: a task may have closed it."""
         until = time.monotonic() + _ENDING_S
         while not (is_gone := has_ended(self._child.pid)) and time.monotonic() < until:
             time.sleep(_ENDING_S / 10)
@@ -194,5 +194,5 @@ class WorkerProcess(Generic[Pending]):
 
 
 def connection_lost(place: str) -> str:
-    """How a process ends whose machine says nothing any more."""
+    """Describe the end of a process on a machine that fell silent."""
     return f"the connection to {place} was lost"

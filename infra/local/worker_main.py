@@ -1,9 +1,9 @@
 """A worker process: serves calls one after the other until its coordinator ends.
 
 A fork of `marless.infra.local.processes.zygote`, or started by the pool as ``python -m marless.infra.local.worker_main
-REQUESTS REPLIES LIFELINE STARTED MEMORY_MB OUTLIVES_S``: three pipe descriptors, the pool's monotonic clock at the
-start, how much the process may allocate (0: without limit), and how many seconds it has to end what it is at when the
-pool is gone.
+REQUESTS REPLIES LIFELINE STARTED MEMORY_MB OUTLIVES_S``. These are three pipe descriptors, the pool's monotonic clock
+at the start, and the most memory to allocate (0: without limit). The last are the seconds to end a task when the pool
+is gone.
 """
 
 import importlib
@@ -62,7 +62,7 @@ def serve(
     expendable()
     share_freed_memory()
     limit_memory(memory_mb)
-    # A log is read after a crash, and takes whatever an environment prints. The zygote's streams are those of a file.
+    # A log is read after a crash, and takes any output of an environment. The zygote's streams belong to a file.
     sys.stdout, sys.stderr = (
         TextIOWrapper(
             BufferedWriter(_Log(number, "w", closefd=False)), "utf-8", "backslashreplace", line_buffering=True
@@ -74,7 +74,7 @@ def serve(
 
 
 class _Log(FileIO):
-    """A stream whose reader may be gone before the process is: what it prints then is lost, and no error of its."""
+    """A stream that may lose its reader before the process ends: later output is lost without an error."""
 
     def write(self, data: Any, /) -> int:
         with suppress(BrokenPipeError):
@@ -121,7 +121,7 @@ class WorkerLoop:
         decoder = MessagePackDecoder[TaskCall | Offer | Answer](TaskCall | Offer | Answer)
         while self._inbox.fill():
             for header, body in self._inbox.frames():
-                match heard(decoder, header, body):  # a task may end before what it asked
+                match heard(decoder, header, body):  # a task may end before its questions
                     case Offer(key):
                         self._offers[key] = body
                     case TaskCall() as call:
@@ -161,7 +161,7 @@ class WorkerLoop:
     def _tell_files(self, call: TaskCall) -> None:
         """The pool hears of files before anything is stored that comes from them."""
         if code := FOREIGN_FILES.news(os.fsdecode(call.root)):
-            with suppress(BrokenPipeError):  # the pool is gone; a kept answer names its files itself
+            with suppress(BrokenPipeError):  # the pool is gone. A kept answer names its files itself
                 self._send(frame(Loaded(code, call.token)))
 
     def _storage(self, call: TaskCall, tell: Callable[[], None]) -> Blobs:
@@ -179,7 +179,7 @@ class WorkerLoop:
         return storage
 
     def _import(self, call: TaskCall) -> str:
-        """Imports the module and reports the duration to the pool; returns the error."""
+        """Imports the module and reports the duration to the pool. Returns the error."""
         start, self._started = self._started or time.monotonic(), None
         error = ""
         try:

@@ -50,7 +50,7 @@ class WorkerProcesses:
         return [_slot(worker, load_s_per_byte) for worker in workers]
 
     def start(self, most: int) -> Worker:
-        """Where there are `most`, the one that is idle longest ends; rather not the last that serves a group of tasks.
+        """Start a worker. At `most` workers, the longest idle one ends, if possible not the last of a group.
 
         Raises `OSError` when no process can be started.
         """
@@ -59,7 +59,7 @@ class WorkerProcesses:
             alike = Counter(worker.serves for worker in self._workers)
             self.remove(min(idle, key=lambda worker: (alike[worker.serves] == 1, worker.idle_since)))
         number = next(self._started)
-        # Others on this machine need not read what environments print.
+        # Other users of this machine have no need to read environments' output.
         self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         worker = Worker(number, self._starter, self._logs / f"{number}.log", self.memory_mb)
         self._selector.register(worker.replies, selectors.EVENT_READ, worker)
@@ -91,7 +91,7 @@ class WorkerProcesses:
         self._flush(worker)
 
     def exchange(self, timeout_s: float) -> Iterator[Worker]:
-        """Writes what is to be sent and reads logs; yields the workers that have answered, or have ended, the first of
+        """Writes outgoing messages and reads logs. Yields the workers that have answered, or have ended, the first of
         them after at most `timeout_s`."""
         for key, events in self._selector.select(timeout_s):
             worker: Worker | None = key.data
@@ -107,7 +107,7 @@ class WorkerProcesses:
                 yield worker
 
     def remove(self, worker: Worker) -> str:
-        """Kills a worker with its process group and forgets it; returns how the process ended."""
+        """Kills a worker with its process group and forgets it. Returns how the process ended."""
         self._workers.remove(worker)
         self._selector.unregister(worker.replies)
         with suppress(KeyError):  # it has closed its standard output
@@ -117,7 +117,7 @@ class WorkerProcesses:
         return worker.kill()
 
     def close(self) -> None:
-        """Kills and reaps all, but those that `finish_tasks`. Idempotent."""
+        """Kills and reaps all workers, except those with tasks if `finish_tasks`. Idempotent."""
         for worker in self:
             if self.finish_tasks and worker.task is not None:
                 self._workers.remove(worker)

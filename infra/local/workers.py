@@ -1,4 +1,4 @@
-"""The port `Workers`, by which a pool starts its workers and hears of them, and the workers of this machine."""
+"""The port `Workers`, for a pool to start its workers and hear of them, and the workers of this machine."""
 
 from collections.abc import Collection, Iterable
 from math import inf
@@ -25,13 +25,13 @@ class Workers(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many tasks they serve at once; 0 while no worker is connected."""
+        """Return how many tasks they serve at once, 0 while no worker is connected."""
 
     def free_agents(self) -> Collection[str]:
-        """The agents (see `Child.agent`) whose processes may begin a task."""
+        """The agents (see `Child.agent`) with processes that may begin a task."""
 
     def can_start(self) -> bool:
-        """Whether a process can be started now."""
+        """Return True if a process can be started now."""
 
     def order(self, worker: Worker, pending: Pending, body: bytes) -> bytes:
         """Return the frames that make the worker begin the task with the request `body`."""
@@ -40,13 +40,14 @@ class Workers(Protocol):
         """Serve a task that reads or stores an object. Raises `Undecodable` if it has no objects here."""
 
     def accept(self, worker: Worker, pending: Pending, message: TaskEnded, body: bytes) -> bool:
-        """Take the answer of a task; False if the task must be done again. Raises `Undecodable` for a wrong answer."""
+        """Take the answer of a task. Returns False if the task must be done again. Raises `Undecodable` for a wrong
+        answer."""
 
     def fail(self, worker: Worker, failure: Failure, reason: str) -> bool:
-        """Note that a worker gave no answer, a wrong one, or has other code; False if it gets more time."""
+        """Note that a worker gave no answer, a wrong one, or has other code. Returns False if it gets more time."""
 
     def listen(self, has_waiting: bool) -> None:
-        """Note which workers have come or gone; `has_waiting`: tasks wait."""
+        """Note which workers have come or gone. `has_waiting`: tasks wait."""
 
     def due_at(self) -> float:
         """Return when `listen` is due at the latest, by the monotonic clock."""

@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 
 
 class EncodingFailed(Exception):
-    """ffmpeg gave up; the message is its last line."""
+    """ffmpeg gave up. The message is its last line."""
 
 
 def installed() -> bool:
-    """Whether ffmpeg is on the path."""
+    """Return True if ffmpeg is on the path."""
     return shutil.which("ffmpeg") is not None
 
 
@@ -40,7 +40,7 @@ def mp4(frames: Iterable[bytes], size: tuple[int, int], frame_ms: int) -> bytes:
 def _command(path: Path, size: tuple[int, int], frame_ms: int) -> list[str]:
     width, height = size
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"1000/{frame_ms}", "-i", "-"]
-    # What players everywhere show: even sizes, and colours at half the resolution.
+    # All players show even sizes, and colours at half the resolution.
     output_options = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2:color=white", "-pix_fmt", "yuv420p"]
     repeatable = ["-threads", "1", "-fflags", "+bitexact", "-flags:v", "+bitexact"]
     return ["ffmpeg", "-loglevel", "error", "-y", *source, *output_options, *repeatable, str(path)]

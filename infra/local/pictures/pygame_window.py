@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import pygame
 
 CLOSED = "closed"
-# On Linux: the variables of displays, and what SDL, on which pygame stands, calls the drivers for them. Left to itself
-# SDL goes on without a screen where none can be opened.
+# On Linux: the variables of displays, and the names of their drivers in SDL, the library under pygame. By default SDL
+# continues even if it cannot open a screen.
 _DRIVERS = {"DISPLAY": "x11", "WAYLAND_DISPLAY": "wayland"}
 # In ms: signals are handled between two looks at the keyboard.
 _LOOK = 50
@@ -20,7 +20,7 @@ _LARGEST = 0.9
 
 
 class NoDisplay(Exception):
-    """No window can be opened; the message says why."""
+    """No window can be opened. The message says why."""
 
 
 class Window:
@@ -62,7 +62,7 @@ class Window:
     def key(self, within_ms: int | None) -> str | None:
         """The next key that is pressed, by pygame's names ("space", "right", "a"), or `CLOSED` by the window's button.
 
-        None if there is none within `within_ms` of the time when the image was due; no limit if that is None.
+        None if there is none within `within_ms` of the time when the image was due. `within_ms` of None is no limit.
         """
         import pygame
 

@@ -1,4 +1,4 @@
-"""More folders from which another process imports modules, next to the folders of its own Python.
+"""More folders of modules for another process's imports, after the folders of its own Python.
 
 PYTHONPATH comes before Python's library, and cannot hold a folder with a colon in its name. A variable of MARLess
 names such folders, and the folders that are to come last.

@@ -17,8 +17,8 @@ _F_SETSIG = 10  # not named by the standard library
 def end_with(lifeline: int, shutdown_grace_s: float = 0.0) -> None:
     """Kills this process group when the far end of the pipe `lifeline` closes, also after a kill -9 of its holder.
 
-    Nothing is ever written into the pipe. On Linux the kernel sends the signal, so neither a running task nor code that
-    holds the GIL can delay it. On other systems, and if the process has `shutdown_grace_s` seconds to end its task, a
+    Nothing is ever written into the pipe. On Linux the kernel sends the signal, so running tasks and code that holds
+    the GIL cannot delay it. On other systems, and if the process has `shutdown_grace_s` seconds to end its task, a
     thread waits for the hang-up.
     """
     if sys.platform == "linux" and not shutdown_grace_s:

@@ -1,4 +1,4 @@
-"""How a pool's workers are started: as new interpreters, or as forks of a zygote that has imported the functions."""
+"""Start a pool's workers: as new interpreters, or as forks of a zygote that has imported the functions."""
 
 import os
 import select
@@ -23,7 +23,7 @@ Pipes = tuple[int, int, int]
 
 # How long a killed worker may take to end. More is the zygote's import, or a machine that is out of memory.
 _END_S = 20.0
-# How long a zygote may take to end what was started below it.
+# The longest time for a zygote to end its descendants.
 _LAST_S = 6.0
 _PYTHON = (sys.executable, "-P", "-X", "faulthandler", "-m")
 """-P: the current folder comes last on PYTHONPATH, so its files hide no module of ours."""
@@ -38,27 +38,27 @@ class Child(Protocol):
 
     @property
     def place(self) -> str:
-        """The name of the machine that it is on; '' for this one."""
+        """The name of its machine, or '' for this one."""
 
     @property
     def agent(self) -> str:
-        """Which agent of that machine keeps it; '' for none."""
+        """Return that machine's agent that keeps it, or ''."""
 
     def alive(self) -> bool:
-        """Whether it is not known to have ended."""
+        """Return True unless it is known to have ended."""
 
     def end(self) -> int | None:
-        """Kills the process with its group; its exit code as in `subprocess`, None if nobody knows."""
+        """Kills the process with its group. Returns its exit code like `subprocess`, or None if it is unknown."""
 
 
 class Starter(Protocol):
     """Starts workers."""
 
     def start(self, pipes: Pipes, log: int, memory_mb: int) -> Child:
-        """A worker that may allocate `memory_mb` (0: without limit); raises `OSError` when it cannot be started."""
+        """A worker that may allocate `memory_mb` (0: without limit). Raises `OSError` if it cannot be started."""
 
     def close(self) -> None:
-        """Starts no more. Workers have ended before, or end by themselves after what they are at. Idempotent."""
+        """Starts no more. Workers have ended before, or end by themselves after their tasks. Idempotent."""
 
 
 class Started(NamedTuple):
@@ -71,7 +71,7 @@ class Started(NamedTuple):
 
 
 def start_with_pipes(starter: Starter, log: int, memory_mb: int) -> Started:
-    """Starts a worker that prints into `log`; reading and writing its pipes does not block. Raises `OSError`."""
+    """Starts a worker that prints into `log`. Reading and writing its pipes does not block. Raises `OSError`."""
     far_requests, requests = os.pipe()
     replies, far_replies = os.pipe()
     far_lifeline, lifeline = os.pipe()
@@ -91,7 +91,7 @@ def start_with_pipes(starter: Starter, log: int, memory_mb: int) -> Started:
 
 
 class Spawned:
-    """A worker with an interpreter of its own."""
+    """A worker with its own interpreter."""
 
     place = agent = ""
 
@@ -108,7 +108,7 @@ class Spawned:
 
 
 class Spawner:
-    """Starts an interpreter for each worker; `shutdown_grace_s` as in `Forker`."""
+    """Starts an interpreter for each worker. See `Forker` for `shutdown_grace_s`."""
 
     def __init__(self, environment: Mapping[str, str], shutdown_grace_s: float = 0.0) -> None:
         self._environment, self._shutdown_grace_s = environment, shutdown_grace_s
@@ -149,7 +149,7 @@ class ForkedWorker:
 
 
 class Forker:
-    """Starts workers as forks of a zygote (`marless.infra.local.processes.zygote`), which is started for the first one.
+    """Starts workers as forks of a zygote (`marless.infra.local.processes.zygote`), which starts with the first one.
 
     With `shutdown_grace_s` workers have so many seconds to end their task after the pool has closed their pipes. Linux
     only.
@@ -168,10 +168,10 @@ class Forker:
         self.pids: dict[int, int] = {}
         """Of the workers that live, by number."""
         self._began: dict[int, str] = {}
-        # Those that are to end as soon as their process is known.
+        # Processes to end as soon as they are known.
         self._ending: set[int] = set()
         self.exit_codes: dict[int, int] = {}
-        """Of those that have ended and were not waited for."""
+        """Exit codes of ended processes that were not waited for."""
 
     def start(self, pipes: Pipes, log: int, memory_mb: int) -> ForkedWorker:
         """Does not wait for the fork. A zygote that was killed is replaced."""
@@ -185,7 +185,7 @@ class Forker:
         self._living_zygote()
 
     def listen(self, timeout_s: float) -> bool:
-        """Takes in what the zygote says, waiting for it for at most `timeout_s`; whether it lives."""
+        """Takes in the zygote's messages, waiting at most `timeout_s` for one. Returns True while it lives."""
         if self._zygote is not None:
             self._zygote.send_signal(signal.SIGCONT)  # a task may have stopped it
         while self._socket is not None and _is_readable(self._socket, timeout_s):
@@ -198,7 +198,7 @@ class Forker:
         return self._socket is not None
 
     def wait_for(self, number: int) -> int | None:
-        """The exit code of a worker that ends now; None if its zygote is gone or does not say it in time."""
+        """The exit code of a worker that ends now, or None if its zygote is gone or too slow."""
         if number <= self._orphans:
             return self.exit_codes.pop(number, None)
         until = time.monotonic() + _END_S
@@ -207,15 +207,15 @@ class Forker:
         return self.exit_codes.pop(number, None)
 
     def end(self, number: int) -> None:
-        """Kills a worker by its process: a task may have closed the lifeline whose end kills its group."""
+        """Kills a worker by its process. A task may have closed the lifeline that kills its group."""
         self._ending.add(number)
         self.listen(0.0)
         if number in self.pids:
             end_process(self.pids[number], self._began[number])
 
     def close(self) -> None:
-        """Ends the zygote, which ends all that its workers have started. It is not waited for where workers of it are
-        still at work."""
+        """Ends the zygote, which ends all that its workers have started. If its workers still run, it does not wait for
+        the zygote."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -245,7 +245,7 @@ class Forker:
 
     def _start_zygote(self) -> socket.socket:
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        if not self._started:  # a pipe that somebody put there would wait for a reader
+        if not self._started:  # a pipe at this path would wait for a reader
             self._log.unlink(missing_ok=True)
         with far, self._log.open("ab") as log:
             arguments = [str(far.fileno()), repr(time.monotonic()), str(self._shutdown_grace_s), *self._modules]
@@ -258,14 +258,14 @@ class Forker:
 def local_starter(
     environment: Mapping[str, str], modules: Iterable[str], log: Path, shutdown_grace_s: float = 0.0
 ) -> Forker | Spawner:
-    """What starts workers on this system, as in `Forker`."""
+    """Return the starter of workers on this system. See `Forker` for the arguments."""
     if sys.platform == "linux":
         return Forker(environment, modules, log, shutdown_grace_s)
     return Spawner(environment, shutdown_grace_s)
 
 
 def worker_environment(threads: int, token: str = "") -> dict[str, str]:
-    """The workers' environment variables: they can import this process's modules and those in the current folder. Of
+    """The workers' environment variables: they can import this process's modules and modules in the current folder. Of
     the tokens of services they get the one in the variable `token` alone."""
     here = str(Path.cwd())
     paths, program = [folder or here for folder in sys.path], str(Path(__file__).parents[4].resolve())
@@ -303,7 +303,7 @@ def _interpreter(
 
 
 def _is_readable(channel: socket.socket, timeout_s: float) -> bool:
-    """Whether something arrives in time; unlike select(2), poll(2) takes any number of a descriptor."""
+    """Return True if data arrives in time. Unlike select(2), poll(2) takes any number of a descriptor."""
     poll = select.poll()
     poll.register(channel, select.POLLIN)
     return bool(poll.poll(timeout_s * 1000))

@@ -19,7 +19,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def adopt_orphans() -> None:
-    """A process below this one whose parent ends becomes a child of this one, whatever session it belongs to."""
+    """When a process below this one loses its parent, it becomes a child of this one, in any session."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -43,7 +43,7 @@ def _children() -> Iterator[int]:
 
 
 def start_time(pid: int) -> str:
-    """When a process began, which tells it from a later one of its number; "" if it is gone."""
+    """Return when a process began, which tells it from a later one of its number, or "" if it is gone."""
     return _field(pid, 19)
 
 
@@ -61,12 +61,12 @@ def processor_s(pid: int) -> float:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether the process is gone, or waits for its parent to notice its end."""
+    """Return True if the process is gone, or waits for its parent to notice its end."""
     return _field(pid, 0) in ("", "Z", "X")
 
 
 def _field(pid: int, place: int) -> str:
-    """A field behind the name in /proc/PID/stat (proc(5)); "" if there is no such process."""
+    """A field after the name in /proc/PID/stat (proc(5)), or "" if there is no such process."""
     try:
         return stat_fields(pid)[place]
     except (OSError, IndexError):
@@ -80,7 +80,7 @@ def end_process(pid: int, began: str) -> None:
     except (OSError, AttributeError):
         return
     try:
-        # It cannot be reaped unnoticed from here on: a signal to the handle reaches it or nobody.
+        # It cannot be reaped unnoticed from here on: a signal to the handle reaches it or no process.
         if began and start_time(pid) == began:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""How many cores a process keeps busy with all that it has started."""
+"""Measure the cores that a process and its descendants keep busy."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _RECENT_S = 0.25
 class ProcessorUse:
     """Of the tasks of the process with the number `pid`: as expected while a task is new, as measured lately later.
 
-    The system is asked when somebody wants to know, which takes a tenth of a millisecond.
+    The system is asked only on demand, which takes a tenth of a millisecond.
     """
 
     def __init__(self, pid: Callable[[], int]) -> None:
@@ -21,7 +21,7 @@ class ProcessorUse:
         self.expected = 0.0
         """Cores that are expected of the task."""
         self._is_granted = False
-        # When the system was asked for the first and for the last time, and what it said; the cores before the last.
+        # The times of the first and last measurement, and the results. The cores before the last.
         self._first: _Look | None = None
         self._last: _Look | None = None
         self._recent: float | None = None
@@ -36,11 +36,11 @@ class ProcessorUse:
         self.expected, self._is_granted = float(cores), True
 
     def renew(self) -> None:
-        """What was measured lately tells nothing of what comes."""
+        """Forget the recent measurement, because it predicts nothing."""
         self._last = self._recent = None
 
     def cores(self) -> float:
-        """Those that it keeps busy."""
+        """The number of cores that it keeps busy."""
         if self._is_granted:
             return self.expected
         if self._last is None:
@@ -52,8 +52,8 @@ class ProcessorUse:
         return self.expected if self._recent is None else self._recent
 
     def mean(self, reported: float = 0.0) -> float:
-        """Those that the task has kept busy so far. Of a short one, and where nobody wanted to know, what the process
-        has `reported` counts, which is without what it has started."""
+        """The mean number of cores that the task has kept busy so far. For a short or unmeasured task, the value that
+        the process has `reported` counts. It leaves out descendants."""
         if self._first is None or time.monotonic() - self._first.at < _RECENT_S:
             return reported
         return max(reported, self._look().cores_since(self._first))

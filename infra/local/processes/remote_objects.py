@@ -1,4 +1,4 @@
-"""Objects of a run whose storage is on another machine: the worker asks, the pool answers from its files."""
+"""Objects of a run with storage on another machine: the worker asks, the pool answers from its files."""
 
 import os
 import tempfile
@@ -18,9 +18,9 @@ ERRORS = {error.__name__: error for error in (CorruptObject, KeyTaken, NoSuchObj
 
 
 class RemoteObjects:
-    """`marless.functions.storage_port.Blobs` of the task that a worker has, by questions to its pool; other runs' are
-    out of reach. What it reads first may have come with the task: `offers`, by key. Where it stores `ahead`, `put`
-    raises nothing of what `Blobs` says: who hears of such an object and cannot store it has the task done again."""
+    """`marless.functions.storage_port.Blobs` of a worker's task, by questions to its pool. Other runs' objects are out
+    of reach. Its first inputs may have come with the task: `offers`, by key. If it stores `ahead`, `put` raises none of
+    the errors of `Blobs`. The pool repeats the task if storing an announced object fails."""
 
     def __init__(self, upcalls: Upcalls, offers: dict[str, bytes], ahead: bool) -> None:
         self._upcalls, self._offers, self._ahead = upcalls, offers, ahead
@@ -74,7 +74,7 @@ def refuse_too_large(key: str, size: int) -> None:
 
 
 def folder_of_copies(parent: Path) -> Path:
-    """Where below `parent` copies are kept, which nobody else may write to; raises `StorageFault`."""
+    """Return a folder below `parent` for copies that only this user may write to. Raises `StorageFault`."""
     folder = parent / f"marless-objects-{os.getuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -1,32 +1,32 @@
-"""What a worker prints, in a file of bounded size: its beginning and its end."""
+"""Write a worker's output into a file of bounded size: its beginning and its end."""
 
 import os
 from pathlib import Path
 
 from marless.infra.local.file_storage import at_once
 
-# The beginning names versions and first warnings, the end what went wrong.
+# The beginning names versions and first warnings, the end names errors.
 _HEAD, _TAIL = 1 << 18, 1 << 18
 _LIMIT = 1 << 20
-# What is read at once, so that a worker that prints without end holds nobody up.
+# The most to read at once, so that a worker that prints for ever does not block others.
 _CHUNK, _CHUNKS = 1 << 16, 16
 _LAST_WORDS = 4096
 
 
 class WorkerLog:
-    """The reading end of a pipe that a worker prints into, written to the file `path`, which is made anew."""
+    """The reading end of a pipe that a worker prints into, written to a new file `path`."""
 
     def __init__(self, path: Path) -> None:
         """Raises `OSError` when the file or the pipe cannot be made."""
         self.path = path
-        path.unlink(missing_ok=True)  # a pipe that somebody put there would wait for a reader
+        path.unlink(missing_ok=True)  # a pipe at this path would wait for a reader
         path.write_bytes(b"")
         self.descriptor, self.far = os.pipe()
         os.set_blocking(self.descriptor, False)
         self._size = self._left_out = 0
 
     def take(self) -> bool:
-        """Writes what has been printed, or a part of it; False when nobody can print any more."""
+        """Writes the output so far, or a part of it. Returns False when all writers have closed the pipe."""
         output, at_end = bytearray(), False
         try:
             for _ in range(_CHUNKS):
@@ -45,7 +45,7 @@ class WorkerLog:
         os.close(self.far)
 
     def close(self) -> None:
-        """Takes the last words; descriptors of the worker's own children may still be open."""
+        """Takes the last words. Descriptors of the worker's own children may still be open."""
         self.take()
         os.close(self.descriptor)
 

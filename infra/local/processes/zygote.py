@@ -1,9 +1,9 @@
 """A process that has imported the functions' modules and forks workers, which share its memory until they write to it.
 
 Started by the pool as ``python -m marless.infra.local.processes.zygote SOCKET STARTED OUTLIVES_S MODULE...``: a socket
-of packets, the pool's monotonic clock at the start, and what to import. Android's word for such a process. It imports
-nothing of a task's environment, because a fork copies neither threads nor connections. It ends when the pool closes the
-socket, and kills its workers; with OUTLIVES_S it first gives them so many seconds to end what they are at.
+of packets, the pool's monotonic clock at the start, and the modules to import. Android's word for such a process. It
+leaves a task's environment unimported, because a fork copies neither threads nor connections. It ends when the pool
+closes the socket, and kills its workers. With OUTLIVES_S it first gives them so many seconds to end their tasks.
 """
 
 import gc
@@ -26,7 +26,7 @@ from marless.infra.local.processes.import_folders import add_last_folders
 from marless.infra.local.processes.process_tree import adopt_orphans, end_children
 
 DESCRIPTORS = 4
-"""What comes with a `Fork`: requests, replies, lifeline and log."""
+"""The descriptors of a `Fork`: requests, replies, lifeline and log."""
 # A message is far shorter.
 _MOST = 4096
 
@@ -46,7 +46,7 @@ class Forked(msgspec.Struct, frozen=True, tag="forked"):
 
 
 class Died(msgspec.Struct, frozen=True, tag="died"):
-    """From the zygote: worker `number` has ended, and so has its process group; `exit_code` is as in `subprocess`."""
+    """From the zygote: worker `number` and its process group have ended. `exit_code` has the form of `subprocess`."""
 
     number: int
     exit_code: int
@@ -71,10 +71,10 @@ def main() -> None:
 
 
 class Zygote:
-    """Ends what its workers have started when they end, and all of it when the pool is gone.
+    """Ends the descendants of its workers when these end, and all of them when the pool is gone.
 
-    `start_s`: how long this process took to start and import; its workers report that as their own start. For
-    `shutdown_grace_s` they go on without the pool, if they are at work then.
+    `start_s` is the time that this process took to start and import. Its workers report it as their own start. For
+    `shutdown_grace_s` they continue without the pool, if they have tasks then.
     """
 
     def __init__(self, pool: socket.socket, start_s: float, shutdown_grace_s: float = 0.0) -> None:
@@ -105,7 +105,7 @@ class Zygote:
                 self._fork(decoder.decode(data), descriptors)
 
     def _end(self) -> None:
-        """The pool is gone: its workers end by themselves after what they are at, and all else that is left here."""
+        """The pool is gone: its workers end by themselves after their tasks, and then all other descendants here."""
         self._selector.unregister(self._pool)
         until = time.monotonic() + self._shutdown_grace_s
         while self._workers and (left_s := until - time.monotonic()) > 0:
@@ -130,7 +130,7 @@ class Zygote:
             os.close(descriptor)
 
     def _become_worker(self, order: Fork, descriptors: list[int]) -> None:
-        """In the child: serves calls as a process of its own would, and ends."""
+        """In the child: serves calls like a separate process, and ends."""
         exit_code = 1
         try:
             os.setsid()  # Ctrl-C in the terminal reaches only the coordinator
@@ -160,7 +160,7 @@ class Zygote:
     def _report_ended(self) -> None:
         """Reports the workers that have ended. A worker's programs end with it, while its number is still its own.
 
-        What it has started in other groups and sessions is the zygote's child then; nobody else's is, because workers
+        Its descendants in other groups and sessions are the zygote's children then. Others' are not, because workers
         adopt their own orphans.
         """
         while self._workers:
@@ -176,13 +176,13 @@ class Zygote:
                 self._say(Died(number, os.waitstatus_to_exitcode(status)))
 
     def _say(self, message: Forked | Died) -> None:
-        """To nobody where the pool is gone, which its socket tells `serve`."""
+        """Without effect if the pool is gone. Its socket tells this to `serve`."""
         with suppress(ConnectionError):
             self._pool.send(to_message_pack(message))
 
 
 def _resume() -> None:
-    """Workers that were stopped go on: whoever did it was a task, because no terminal reaches them."""
+    """Continue stopped workers: a task has stopped them, because no terminal reaches them."""
     with suppress(ChildProcessError):
         while (child := os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG)) is not None:
             with suppress(ProcessLookupError):

@@ -19,14 +19,14 @@ from marless.infra.local.task_pool import TaskPool
 
 
 class BlockingHost:
-    """Serves `resources` in processes of their own, whose kept answers are objects below `folder`; what they print goes
-    below `logs`. It belongs to one thread."""
+    """Serves `resources` in separate processes, with kept answers as objects below `folder` and output below `logs`. It
+    belongs to one thread."""
 
     def __init__(self, resources: Mapping[str, Resource], folder: Path, logs: Path) -> None:
         self._process = os.getpid()
         self._cores = CoreAccount(cores())
         self._pools = ResourcePools(logs, self._cores, TaskPool)
-        # It has no tasks; its lane says whose the questions are.
+        # It has no tasks. Its lane names the run of the questions.
         self._pool = TaskPool(Capacity(1, 1), {}, logs, resources=lambda: self._pools)
         self._lane = self._pool.lane("", folder)
         self._lane.serve(resources)
@@ -48,7 +48,7 @@ class BlockingHost:
         return [outcomes[place] for place in range(len(calls))]
 
     def close(self) -> None:
-        """Ends the processes, but for those at calls whose answers are kept, which end after these. Idempotent."""
+        """Ends the processes. Processes at calls with kept answers end after these. Idempotent."""
         self._selector.close()
         self._pool.close()
         self._pools.close()

@@ -1,35 +1,35 @@
-"""How many cores each call of a resource gets where its settings leave a choice, as in ``cores = [1, 4]``.
+"""Choose the cores for each call of a resource if its settings allow several, for example ``cores = [1, 4]``.
 
-What calls took is fitted by ``t(k) = a + b / min(k, p)`` seconds on k cores: Amdahl's law for a computation that
-has at most p parts side by side. Because t falls ever more slowly, cores that are handed out one by one, each to the
-call that gains most by it, are spread evenly; none is given to a call whose core-seconds k t(k) would exceed
-twice those at its least. What runs keeps the cores with which it began.
+The calls' times are fitted by ``t(k) = a + b / min(k, p)`` seconds on k cores: Amdahl's law for a computation that has
+at most p parallel parts. Cores are handed out one by one, each to the call that gains most by it. Because t falls ever
+more slowly, this spreads them evenly. No call gets a core if its core-seconds k t(k) would exceed twice the
+core-seconds at its least. Running calls keep the cores that they began with.
 
-How many of the waiting calls begin side by side is decided by the sum of their completion times, as the curve
-predicts them, and by what their additional core-seconds cost those that come later: a core-second more delays all who
-arrive before the queue is empty again by 1 / (number of cores). With n calls in the queue and cores that are busy for
-the part u of the time these are about n u / (1 - u) (the number served in a busy period, Kleinrock 1975, "Queueing
-Systems", volume 1, section 5.9). So an idle machine serves a batch with few wide calls if they use cores well, and
-under load every call has its least, where a core-second does most. Where there are more cores than slots, each call
-has its part of them for nothing. No core idles while a call waits that fits.
+The number of waiting calls that begin in parallel minimises the sum of their predicted completion times, plus the cost
+of their additional core-seconds for later calls. A core-second delays all arrivals before the queue is empty again by 1
+/ (number of cores). With n calls in the queue and cores that are busy for the part u of the time, about n u / (1 - u)
+calls arrive. This is the number served in a busy period (Kleinrock 1975, "Queueing Systems", volume 1, section 5.9). So
+an idle machine serves a batch with few wide calls if they use cores well. Under load every call has its least, where a
+core-second does most. Where there are more cores than slots, each call has its part of them for nothing. No core idles
+while a call waits that fits.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from math import exp, floor, log
 from typing import NamedTuple
 
-# What a call is taken for before one has ended, and the least that one takes.
+# The assumed seconds of a call before one has ended, and the least time of a call.
 _UNKNOWN_S, _SHORTEST_S = 1.0, 1e-6
 # How much a measurement weighs when the next has come: about the last five hundred count.
 _KEPT = 0.998
 # So many calls on the most cores are presumed to have been sped up perfectly, so that wide ones are tried.
 _PRESUMED = 4.0
-# No call gets cores on which it takes more than this times the core-seconds of its least.
+# A call never gets cores that raise its core-seconds above this times the core-seconds of its least.
 _DEAREST = 2.0
 # A wide call is presumed to take so much of its least's core-seconds more than was measured: measurements are few.
 _DOUBT = 0.1
-# A core of which this part is busy, as many tasks keep it that only wait, counts as idle: with two cores a call less
-# costs more than the part that two share.
+# A core that is busy for less than this part counts as idle, like with many tasks that only wait. With two cores a call
+# less costs more than the part that two share.
 _NEGLIGIBLE = 0.5
 # Over how many calls, one after another, it is measured which part of the cores is busy, and the most that counts.
 _RECENT_ACTIONS = 30.0
@@ -37,28 +37,28 @@ _BUSIEST = 0.99
 
 
 class CoreCurve(NamedTuple):
-    """Seconds of a call on k cores: ``fixed_s + divided_s / min(k, parts)``; neither is negative."""
+    """Seconds of a call on k cores: ``fixed_s + divided_s / min(k, parts)``. Both are at least 0."""
 
     fixed_s: float
     divided_s: float
     parts: int
 
     def seconds(self, cores: int) -> float:
-        """How long a call takes on so many cores."""
+        """The time of a call on so many cores, in seconds."""
         return self.fixed_s + self.divided_s / min(cores, self.parts)
 
 
 class SpeedUp:
-    """What calls of one resource took on how many cores, from `least` to `most`."""
+    """The times of calls of one resource by their number of cores, from `least` to `most`."""
 
     def __init__(self, least: int, most: int) -> None:
         self.least, self.most = least, most
-        # Weighted sums by the number of cores; of logarithms, because calls differ by factors.
+        # Weighted sums by the number of cores, of logarithms, because calls differ by factors.
         self._weights: dict[int, float] = {}
         self._logs: dict[int, float] = {}
         self.curve: CoreCurve | None = None
-        """The curve through geometric means of what was measured, by least squares in 1 / min(k, p); None before
-        anything was."""
+        """The curve through geometric means of the measurements, by least squares in 1 / min(k, p), or None before the
+        first."""
 
     def add(self, cores: int, seconds: float) -> None:
         """A call has ended."""
@@ -70,7 +70,7 @@ class SpeedUp:
         self.curve = self._fit()
 
     def least_s(self) -> float:
-        """What a call takes at its least; a second before any was measured."""
+        """The time of a call at its least cores, or a second before the first measurement."""
         return self.curve.seconds(self.least) if self.curve else _UNKNOWN_S
 
     def _fit(self) -> CoreCurve:
@@ -104,21 +104,21 @@ def _misfit(points: Mapping[int, tuple[float, float]], curve: CoreCurve) -> floa
 
 
 class Load:
-    """Which part of the cores was busy lately; nothing at first."""
+    """The part of the cores that was busy lately, 0 at first."""
 
     def __init__(self) -> None:
         self._since = self._busy = self.share = 0.0
 
     def change(self, now: float, busy: float, call_s: float) -> None:
-        """From `now` on the part `busy` of the cores is; a call takes about `call_s`, above 0."""
+        """From `now` on the part `busy` of the cores is. A call takes about `call_s`, above 0."""
         stays = exp(-max(0.0, now - self._since) / (_RECENT_ACTIONS * call_s))
         self.share = stays * self.share + (1 - stays) * self._busy
         self._since, self._busy = now, busy
 
 
 class Cores(NamedTuple):
-    """The cores of a machine: how many, how many of them idle, which part was `busy` lately, and how many there are for
-    each slot of the resource."""
+    """The cores of a machine: how many, how many idle, which part was `busy` lately, and how many for each slot of the
+    resource."""
 
     total: int
     idle: int
@@ -131,8 +131,8 @@ Plan = Sequence[tuple[int, int]]
 
 
 class ElasticCores:
-    """Hands out the cores of a machine to the calls of one resource, at most `slots` at once: from `least` to `most`
-    to each, of which the machine has `most`."""
+    """Hands out the cores of a machine to the calls of one resource, at most `slots` at once. Each call gets `least` to
+    `most` cores, and the machine has `most`."""
 
     def __init__(self, least: int, most: int, slots: int) -> None:
         self._speed_up, self._load, self._slots = SpeedUp(least, most), Load(), slots
@@ -154,7 +154,7 @@ class ElasticCores:
 
 
 def side_by_side(speed_up: SpeedUp, waiting: int, slots: int, cores: Cores) -> list[int]:
-    """The cores of each call that begins now, while `waiting` of them wait and `slots` may begin; the most first.
+    """The cores of each call that begins now, while `waiting` of them wait and `slots` may begin, the most first.
 
     A call that needs more than there is begins when all cores are idle.
     """
@@ -198,12 +198,12 @@ def _total(plan: Plan, value: Callable[[int], float]) -> float:
 
 
 def _cost(plan: Plan, curve: CoreCurve, usual: int, waiting: int, cores: Cores) -> float:
-    """The sum of the completion times of those that wait, if they begin in groups as in the plan, and of the delays of
-    those that come later."""
+    """The sum of the completion times of the waiting calls, if they begin in groups like the plan's, and of the delays
+    of later calls."""
     usual_s = (1 - _DOUBT) * usual * curve.seconds(usual)
 
     def more_s(each: int) -> float:
-        """Core-seconds of a call beyond those on its usual cores."""
+        """Core-seconds of a call in addition to its usual cores' core-seconds."""
         return each * curve.seconds(each) - usual_s if each > usual else 0.0
 
     count = sum(number for number, _ in plan)

@@ -1,4 +1,4 @@
-"""What tasks ask resources: a question from when it is asked until its outcome is told."""
+"""Questions of tasks to resources: from the call until its outcome is told."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -27,16 +27,16 @@ class Question:
     """None when the task that asked has ended."""
     asked_at: float = field(default_factory=time.monotonic)
     begun_at: float = 0.0
-    """When its first attempt began; 0 before."""
+    """When its first attempt began, or 0 before."""
     ended_at: float = 0.0
-    """When its outcome was there; 0 before."""
+    """When its outcome was there, or 0 before."""
     cores: int = 1
     """Of its last attempt."""
     slot: int = 0
     """Of its last attempt."""
     queued_ms: float = 0.0
     attempts: list[CallOutcome] = field(default_factory=list)
-    """Those that have ended."""
+    """The attempts that have ended."""
     failed_before: Sequence[CallOutcome] = ()
     """Attempts for a task that had ended by then: paid with the answer, which its next attempt gets."""
     first_task: QueuedTask | None = None
@@ -64,27 +64,27 @@ class Question:
 
     @property
     def is_over(self) -> bool:
-        """Whether this was the last attempt, see `attempts.are_over`, or the asking task has left."""
+        """Return True if this was the last attempt, see `attempts.are_over`, or the asking task has left."""
         return self.tell is None or self.is_last or are_over(self.attempts, self.resource.attempts, self.patience_s())
 
     def is_beside(self, other: "Question") -> bool:
-        """Whether both are of the same task and for the same resource."""
+        """Return True if both are of the same task and for the same resource."""
         theirs = (other.asker, other.name, other.call.asked_by)
         return (self.asker, self.name, self.call.asked_by) == theirs
 
     def patience_s(self) -> float:
-        """How many seconds it may still wait for a resource that asks to be left alone."""
+        """Return how many seconds it may still wait for a resource that asks for a pause."""
         if self.asker.is_withdrawn or self.is_last:
             return 0.0
         now = time.monotonic()
         return (self.begun_at or now) + self.resource.patience_s - now
 
     def all_attempts(self) -> list[CallOutcome]:
-        """Those that have ended, for whomever."""
+        """The attempts that have ended, for any asker."""
         return [*self.failed_before, *self.attempts]
 
     def tries(self) -> int:
-        """How often it was asked so far."""
+        """Return how often it was asked so far."""
         return tries(self.attempts) + self.is_served
 
     def run_ms(self) -> float:
@@ -93,7 +93,7 @@ class Question:
         return sum(attempt.run_ms for attempt in self.all_attempts()) + served_ms
 
     def time(self, since: float) -> CallTime:
-        """When it was asked and served so far, in milliseconds `since` then; it has begun."""
+        """The times of asking and serving so far, in milliseconds since `since`. It has begun."""
         points = (self.asked_at, self.begun_at, self.ended_at or time.monotonic())
         return CallTime(self.name, self.slot, *(round(max(0.0, point - since) * 1000, 3) for point in points))
 

@@ -29,8 +29,8 @@ from marless.infra.local.workers import Workers, local_workers
 
 _FUNCTION = "resource"
 _MODULES = {_FUNCTION: "marless.functions.resources.serving.answering"}
-# Programs and services have the time-out themselves, and say more of what happened; a process that fails to is ended.
-# On a busy machine a process needs seconds to start.
+# Programs and services have the time-out themselves, and give better messages. A process that misses it is ended. On a
+# busy machine a process needs seconds to start.
 _GRACE_S = 10.0
 # A service on another machine keeps so much of a core busy here until it is measured.
 _WAITING_CORES = 0.01
@@ -51,7 +51,7 @@ class PendingCall(Pending):
 
     @property
     def output(self) -> str:
-        """Where its answer is kept, '' for nowhere."""
+        """The place of its kept answer, or ''."""
         return answer_key(self.question.call.key) if self.question and self.question.call.key else ""
 
 
@@ -89,9 +89,9 @@ class CallLane(Lane):
 class CallSource:
     """The calls of a resource, `resource.slots` of them at once, as the tasks of a `pool`.
 
-    Its processes serve all runs, and keep what its code does to them: that is the same code for all. They begin calls
-    no faster than `resource.rate`. Where the settings leave the cores of a call open, they get what speeds them up
-    most. Calls whose answers are kept outlive the run that asked.
+    Its processes serve all runs, and keep their code's side effects, because all runs have the same code. They begin
+    calls no faster than `resource.rate`. If the settings leave the cores of a call open, calls get the cores that speed
+    them up most. Calls with kept answers outlive the run that asked.
     """
 
     def __init__(
@@ -108,9 +108,9 @@ class CallSource:
         self.is_down = False
         """Whether it answered no question at all when it was asked last."""
         self._elastic = ElasticCores(self._least, most, resource.slots) if most > self._least else None
-        # The cores of those that begin now.
+        # The cores of the calls that begin now.
         self._plan: deque[int] = deque()
-        # Who hands out cores has looked whether there is room, and takes a core of which others keep a little for idle.
+        # Elastic cores already checked for room, and count a core as idle if others use a little of it.
         capacity = Capacity(resource.slots, inf if self._elastic else cores.total)
         grace_s = _timeout_s(resource) if resource.keep else 0.0
         workers = local_workers(resource.slots, _MODULES.values(), logs, memory_mb, most, token_variable(name), grace_s)
@@ -119,12 +119,12 @@ class CallSource:
         cores.is_counted = cores.is_counted or self._elastic is not None
 
     def refusal(self, patience_s: float) -> CallOutcome | None:
-        """Return the outcome of a call that would have to wait for more than `patience_s` until the resource may be
-        asked, None if it may wait."""
+        """Return the outcome of a call that would wait for more than `patience_s` for the resource, or None if it may
+        wait."""
         return self._refusal if self._refusal and self._rate.wait_s(time.monotonic()) > patience_s else None
 
     def learn_down(self, question: Question, outcome: CallOutcome) -> bool:
-        """Whether the outcome of a question shows that the resource answers no question at all."""
+        """Return True if the outcome of a question shows that the resource answers no question at all."""
         is_down = outcome.is_down and self._answered_at < (question.begun_at or question.asked_at)
         self.is_down = self.is_down or is_down
         return is_down
@@ -143,7 +143,7 @@ class CallSource:
             self._rate.pause(time.monotonic() + outcome.pause_s)
 
     def plan(self, held_cores: float) -> tuple[float, float]:
-        """Return how many tasks may begin beside `held_cores`, and how many cores the next one lacks."""
+        """Return how many tasks may begin in addition to `held_cores`, and how many cores the next one lacks."""
         slots = self._open_slots()
         if self._elastic is None:
             return slots, 0.0
@@ -153,7 +153,7 @@ class CallSource:
         return len(self._plan), float(self._least) if waiting and slots and not self._plan else 0.0
 
     def next_at(self, earliest: float) -> float:
-        """Return when a task may begin, at the `earliest`; both by the monotonic clock."""
+        """Return when a task may begin, at the `earliest`. Both are by the monotonic clock."""
         now = time.monotonic()
         return now + wait_s if (wait_s := self._rate.wait_s(now)) else earliest
 
@@ -178,7 +178,7 @@ class CallSource:
 
     def _open_slots(self) -> int:
         if self._rate.wait_s(time.monotonic()) or any(lane.reports for lane in self.pool.lanes):
-            return 0  # a question whose attempt has failed comes before the next one
+            return 0  # a question with a failed attempt comes before the next one
         free = self._resource.slots - sum(worker.task is not None for worker in self.pool.workers)
         return min(free, 1) if self._resource.rate else free
 

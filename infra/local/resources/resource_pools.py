@@ -1,4 +1,4 @@
-"""The pools of resources: what tasks ask in the middle of their work, over all runs of one pool or of several."""
+"""The pools of resources, for questions in the middle of tasks, over all runs of one pool or of several."""
 
 import selectors
 import time
@@ -31,19 +31,19 @@ _TOLD_S = 5.0
 
 
 class ResourcePools:
-    """A `CallSource` with its pool for each resource, made when it is asked first: for each name and each of its
-    settings, which are those of the lane that asks.
+    """A `CallSource` with its pool for each resource, made at its first question. There is one for each name and each
+    of its settings, which come from the asking lane.
 
-    What processes print goes to ``<logs>/<name>/<n>.log``; each may allocate `memory_mb` (0: without limit). They use
-    the same `cores` as the pools whose tasks ask.
+    The processes' output goes to ``<logs>/<name>/<n>.log``. Each may allocate `memory_mb` (0: without limit). They use
+    the same `cores` as the pools with the asking tasks.
     """
 
     def __init__(self, logs: Path, cores: CoreAccount, make_pool: MakePool, memory_mb: float = 0.0) -> None:
         self._logs, self._cores, self._make_pool, self._memory_mb = logs, cores, make_pool, memory_mb
         self._sources: dict[tuple[str, Resource], CallSource] = {}
-        # Those of a lane whose tasks ask.
+        # The call lanes of a lane with asking tasks.
         self._lanes: dict[Lane, dict[tuple[str, Resource], CallLane]] = {}
-        # Those with an attempt that waits or is being served, by its id; those of each task, by its token.
+        # The questions with an attempt that waits or is being served, by id, and the questions of each task, by token.
         self._questions: dict[str, Question] = {}
         self._asked: dict[int, list[Question]] = {}
         # Attempts that have failed at questions of tasks that have ended, where answers are kept: by lane and answer.
@@ -63,7 +63,7 @@ class ResourcePools:
         return lines
 
     def due_at(self) -> float:
-        """When `listen` is due although none says anything, by the monotonic clock."""
+        """Return when `listen` is due without a message, by the monotonic clock."""
         return min((calls.pool.due_at() for calls in self._sources.values()), default=inf)
 
     def prewarm(self, lane: Lane) -> None:
@@ -72,7 +72,7 @@ class ResourcePools:
             self._lane(lane, name, resource).prewarm("resource")
 
     def ask(self, workers: WorkerProcesses, worker: Worker, message: Ask, body: bytes) -> None:
-        """The task of a worker asks; raises `Undecodable` for what no worker can ask."""
+        """The task of a worker asks. Raises `Undecodable` for an impossible question."""
         pending = worker.task
         computed = worker.computes
         if pending is None or not worker.ask(message.number):
@@ -90,7 +90,7 @@ class ResourcePools:
         self.begin(question)
 
     def begin(self, question: Question) -> None:
-        """Has a question answered, or told that no process can be started for it; does not wait."""
+        """Has a question answered, or told that no process can be started for it. Does not wait."""
         try:
             question.is_last = self._lane_of(question).source.is_down
             self._begin(question)
@@ -99,7 +99,7 @@ class ResourcePools:
         self._cores.dispatch()
 
     def listen(self) -> None:
-        """Takes in what processes of resources say, and tells those who wait for it."""
+        """Takes in the messages of resources' processes, and tells the waiting tasks."""
         ready = {key.data for key, _ in self._selector.select(0)}
         now = time.monotonic()
         for source in self._sources.values():
@@ -114,8 +114,8 @@ class ResourcePools:
             self._refuse_waiting()
 
     def unbilled(self, worker: Worker) -> dict[str, Any]:
-        """The fields of the report that say what the worker's task has used of resources, and when, if it gives no
-        answer. Kept answers are not counted: they are, once, for the attempt that gives one."""
+        """The fields of the report with the worker's use of resources, and its times, if it gives no answer. Kept
+        answers are not counted: they are, once, for the attempt that gives one."""
         questions = [question for question in self._asked.get(worker.token, ()) if question.begun_at]
         use: dict[str, CallUse] = {}
         for question in questions:
@@ -125,7 +125,7 @@ class ResourcePools:
         return {"call_use": use, "call_times": times}
 
     def forget(self, worker: Worker) -> None:
-        """The worker's task has ended: what it asked and has begun goes on, and what waits does not begin."""
+        """The worker's task has ended: its running calls continue, and its waiting calls do not begin."""
         for question in self._asked.pop(worker.token, ()):
             question.tell = None
             if not question.is_served and self._questions.pop(question.attempt_id, None) is not None:
@@ -138,7 +138,7 @@ class ResourcePools:
             calls.source.pool.weigh(calls, lane.weight)
 
     def drop(self, lane: Lane) -> None:
-        """The lane has ended: its calls whose answers are kept go on, and the processes at the others are killed."""
+        """The lane has ended: its calls with kept answers continue, and the processes at the others are killed."""
         for calls in self._lanes.pop(lane, {}).values():
             calls.close()
         self._questions = {id: one for id, one in self._questions.items() if one.asker is not lane}
@@ -146,14 +146,13 @@ class ResourcePools:
         self._failed = {key: attempts for key, attempts in self._failed.items() if key[0] is not lane}
 
     def has_others(self, lane: Lane) -> bool:
-        """Whether a resource is at work for another lane."""
+        """Return True if a resource works for another lane."""
         its_lanes = self._lanes.get(lane, {}).values()
         workers = (worker for source in self._sources.values() for worker in source.pool.workers)
         return any(worker.task is not None and worker.task.lane not in its_lanes for worker in workers)
 
     def close(self) -> None:
-        """Kills and reaps all processes, but for those at calls whose answers are kept, which end after these.
-        Idempotent."""
+        """Kills and reaps all processes. Processes at calls with kept answers end after these. Idempotent."""
         for source in self._sources.values():
             source.pool.close()
         self._sources.clear()
@@ -221,7 +220,7 @@ class ResourcePools:
             self._failed[question.asker, question.call.key] = attempts
 
     def _tell(self, workers: WorkerProcesses, worker: Worker, token: int, number: int, outcome: CallOutcome) -> None:
-        """Tells the task of the token, which goes on when it waits for nothing else."""
+        """Tells the task of the token, which continues when it waits for nothing else."""
         if worker in workers and worker.token == token:
             workers.send(worker, answer_frame(number, token, outcome))
             worker.answer(number)

@@ -28,18 +28,18 @@ _OUTCOMES = MessagePackDecoder[CallOutcome](CallOutcome)
 
 
 class NoTask(Exception):
-    """Nobody can ask now; the message says why."""
+    """No task can ask now. The message says why."""
 
 
 class Upcalls:
-    """The host of a worker's tasks: `send` writes to the pool, whose answers are in `inbox`."""
+    """The host of a worker's tasks. `send` writes to the pool, and its answers arrive in `inbox`."""
 
     def __init__(self, inbox: Inbox, send: Callable[[bytes], None]) -> None:
         self._inbox, self._send = inbox, send
         self._numbers = count()
         self._token: int | None = None
         self._process = os.getpid()
-        # One thread of a task asks after the other; the answers of a batch come side by side.
+        # The threads of a task ask one after the other. The answers of a batch arrive in parallel.
         self._lock = Lock()
         self._decoder = MessagePackDecoder[TaskCall | Offer | Answer](TaskCall | Offer | Answer)
 
@@ -65,8 +65,8 @@ class Upcalls:
         return [_OUTCOMES.decode(body) for _, body in answers]
 
     def exchange(self, questions: Sequence[Callable[[int, int], bytes]]) -> list[tuple[Answer, bytes]]:
-        """Sends the frames of the task's questions, each made of its number and the task's token, and waits for all
-        answers, which come in the order of the questions. Raises `NoTask`."""
+        """Sends the frames of the task's questions, each made of its number and the task's token. Waits for all
+        answers, and returns them in the order of the questions. Raises `NoTask`."""
         with self._asking() as token:
             places = {next(self._numbers): place for place in range(len(questions))}
             numbered = zip(places, questions, strict=True)
@@ -79,13 +79,13 @@ class Upcalls:
             return [answers[place] for place in range(len(questions))]
 
     def tell(self, message: Callable[[int, int], bytes]) -> None:
-        """Sends a frame, made as in `exchange`, to which there is no answer. Raises `NoTask`."""
+        """Sends a frame without an answer, made like in `exchange`. Raises `NoTask`."""
         with self._asking() as token:
             self._send(message(next(self._numbers), token))
 
     @contextmanager
     def _asking(self) -> Iterator[int]:
-        """The token of the task, which nobody else asks for meanwhile. Raises `NoTask`."""
+        """The token of the task, which only this thread uses meanwhile. Raises `NoTask`."""
         if os.getpid() != self._process:
             raise NoTask("a process that a task has started cannot ask; its task can")
         with self._lock:

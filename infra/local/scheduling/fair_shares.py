@@ -1,19 +1,19 @@
 """The share of each run in a pool of workers.
 
 Runs share the pool by start-time fair queueing (Goyal, Vin & Cheng 1996, "Start-time Fair Queueing: A Scheduling
-Algorithm for Integrated Services Packet Switching Networks"): a task starts at S = max(V, F), its lane's next starts
-at F = S + cost / weight, and the smallest S is served first. The cost is the task's expected seconds times its
-dominant share of the machine: a task needs so much of each of several resources, and the share is the largest part
-that it takes of any (Ghodsi et al., "Dominant Resource Fairness: Fair Allocation of Multiple Resource Types", NSDI
-2011; "Multi-Resource Fair Queueing for Packet Processing", SIGCOMM 2012).
+Algorithm for Integrated Services Packet Switching Networks"). A task starts at S = max(V, F), and its lane's next
+starts at F = S + cost / weight. The smallest S is served first. The cost is the task's expected seconds times its
+dominant share of the machine: the largest part that it takes of any resource. Sources: Ghodsi et al., "Dominant
+Resource Fairness: Fair Allocation of Multiple Resource Types", NSDI 2011, and "Multi-Resource Fair Queueing for Packet
+Processing", SIGCOMM 2012.
 
-Fairness. While the queues of two lanes a and b are not empty, the costs that they have started by then, as they were
-expected, differ by |started_a / w_a - started_b / w_b| <= c_a / w_a + c_b / w_b, where c is the largest cost of a
-task of the lane, as long as no task waits for a resource; the number of workers does not enter. Proof: what a lane has
-started is w times the way of its start tag, and starting a only where S_a <= S_b keeps -c_b / w_b <= S_a - S_b <= c_a
-/ w_a. (What they have *ended* may differ by what runs, one task for each worker.) Where tasks wait for a resource the
-bound is twice that. A prediction that was wrong by e moves its lane's F by e / w when the task ends, and what follows
-makes up for it. A lane that waits for data is overtaken meanwhile, keeps its claim and catches up.
+Fairness. Let the queues of two lanes a and b hold tasks, while no task waits for a resource, and let c be the largest
+cost of a lane's task. Then the expected costs that they have started differ by `|started_a / w_a - started_b / w_b| <=
+c_a / w_a + c_b / w_b`, for any number of workers. Proof: a lane has started w times the way of its start tag. Starting
+a only while S_a <= S_b keeps -c_b / w_b <= S_a - S_b <= c_a / w_a. (The costs that have *ended* may differ by the
+running tasks, one for each worker.) If tasks wait for a resource the bound is twice as large. A prediction that was
+wrong by e moves its lane's F by e / w when the task ends, and the next tasks make up for it. A lane that waits for data
+is overtaken meanwhile, keeps its claim and catches up.
 """
 
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ class _Lane:
 
 
 class FairShares:
-    """The virtual time, and what each lane may claim of it, in seconds of the whole machine per unit of weight."""
+    """The virtual time, and each lane's claim on it, in seconds of the whole machine per unit of weight."""
 
     def __init__(self) -> None:
         self._virtual = 0.0
         self._lanes: dict[str, _Lane] = {}
 
     def open(self, lane: str, weight: float) -> None:
-        """A lane with an empty queue; `weight` is above 0. It claims nothing for the time before."""
+        """A lane with an empty queue. `weight` is above 0. It claims nothing for the time before."""
         self._lanes[lane] = _Lane(weight, self._virtual, self._virtual)
 
     def weigh(self, lane: str, weight: float) -> None:
@@ -43,11 +43,11 @@ class FairShares:
         self._lanes[lane].weight = weight
 
     def close(self, lane: str) -> None:
-        """Forgets the lane; what it still runs may end later."""
+        """Forgets the lane. Its running tasks may end later."""
         del self._lanes[lane]
 
     def waits(self, lane: str) -> None:
-        """A task comes to the lane's empty queue. Its start tag is fixed from here on."""
+        """A task arrives in the lane's empty queue. Its start tag is fixed from here on."""
         self._lanes[lane].virtual = self._virtual
 
     def start_tag(self, lane: str) -> float:

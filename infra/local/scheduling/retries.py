@@ -3,10 +3,10 @@
 from marless.infra.local.lane import Lane, Pending
 from marless.infra.local.worker_processes import Worker, WorkerProcesses
 
-# What a run is told, and how processes end that another process killed, or a system without memory.
+# The message to a run, and the ends of processes that another process killed, or a system without memory.
 _KILLED = "other processes killed workers, maybe those of another run; their tasks are tried again alone"
 _FROM_OUTSIDE = [f"killed by SIG{name}" for name in ("KILL", "TERM", "INT", "HUP", "QUIT", "USR1", "USR2")]
-# A task whose machine was lost so often is taken for the cause.
+# A task that lost its machine so often is taken for the cause.
 _MOST_LOST = 3
 
 
@@ -20,13 +20,13 @@ class Retries:
         self._alone: list[Pending] = []
 
     def hold_others_back(self) -> bool:
-        """Whether a task is served alone, or waits for that."""
+        """Return True if a task is served alone, or waits for that."""
         self._alone = [pending for pending in self._alone if pending in pending.lane.pending_tasks()]
         return bool(self._alone) or any(pending.alone for pending in self._running())
 
     def next_alone(self) -> tuple[Pending, int | None] | None:
         """Return the task that begins alone now, and the number of its worker (None: a new one). Ends processes of
-        other lanes. None: tasks still run, or no task waits to begin alone."""
+        other lanes. None if tasks still run, or all tasks may begin together."""
         if not self._alone or self._running():
             return None
         pending = self._alone[0]
@@ -38,8 +38,8 @@ class Retries:
         return pending, next(idle, None)
 
     def again_alone(self, pending: Pending, end: str, has_calls_beside: bool) -> bool:
-        """Whether the task waits again, because of how its worker came to its `end`. `has_calls_beside`: a resource is
-        at work for another lane."""
+        """Return True if the task waits again, because of its worker's `end`. `has_calls_beside`: a resource works for
+        another lane."""
         if end not in _FROM_OUTSIDE or pending.alone or not (has_calls_beside or self._has_neighbours(pending.lane)):
             return False
         pending.remarks, pending.alone = (_KILLED,), True
@@ -48,7 +48,7 @@ class Retries:
         return True
 
     def again_elsewhere(self, pending: Pending, end: str) -> bool:
-        """Whether the task waits again, because its machine was lost or is faulty."""
+        """Return True if the task waits again, because its machine was lost or is faulty."""
         pending.lost += 1
         if pending.lost > _MOST_LOST:
             return False
@@ -60,11 +60,11 @@ class Retries:
         return [worker.task for worker in self._workers if worker.task is not None]
 
     def _has_neighbours(self, lane: Lane) -> bool:
-        """Whether the lane's worker may have been killed by a process of another lane."""
+        """Return True if a process of another lane may have killed the lane's worker."""
         lanes = (worker.task.lane.name if worker.task else (worker.serves or ("",))[0] for worker in self._workers)
         return any(name not in ("", lane.name) for name in lanes)
 
 
 def lost_machine(worker: Worker, end: str) -> bool:
-    """Whether a worker's `end` says nothing of its process, but of its machine or the connection."""
+    """Return True if a worker's `end` describes its machine or the connection, not its process."""
     return worker.place != "" and not end.startswith(("exit status", "killed by"))

@@ -31,9 +31,9 @@ class Scheduler:
         self.capacity, self.cores, self.workers = capacity, cores, available.processes
         self._available, self._source = available, source
         self.usual_cores: dict[str, float] = {}
-        """How many cores the last task of each kind kept busy: what is expected of a run that has run none."""
+        """The cores that the last task of each kind kept busy, the expectation for a new run."""
         self.busy_s: dict[str, float] = {}
-        """Seconds for which slots ran tasks, by lane, start-up included."""
+        """Seconds of tasks in slots, by lane, start-up included."""
         self._lanes: dict[str, Lane] = {}
         self._weights = 0.0
         self._shares = FairShares()
@@ -49,7 +49,7 @@ class Scheduler:
         return list(self._lanes.values())
 
     def open(self, lane: Lane) -> None:
-        """Lets a lane take part; raises `ValueError` when there is one of its name."""
+        """Lets a lane take part. Raises `ValueError` if there is one of its name."""
         if lane.name in self._lanes:
             raise ValueError(f"the pool has a lane {lane.name} already")
         self._lanes[lane.name] = lane
@@ -57,7 +57,7 @@ class Scheduler:
         self._shares.open(lane.name, lane.weight)
 
     def close(self, lane: Lane) -> bool:
-        """The lane takes part no more; False if it did not before."""
+        """The lane takes part no more. Returns False if it did not before."""
         if self._lanes.pop(lane.name, None) is None:
             return False
         self._weights = sum(other.weight for other in self._lanes.values())
@@ -71,16 +71,16 @@ class Scheduler:
         self._shares.weigh(lane.name, weight)
 
     def width(self, lane: Lane) -> int:
-        """How many slots are the lane's own while all lanes have tasks; at least one."""
+        """Return the lane's own slots while all lanes have tasks, at least one."""
         return max(1, round(self.capacity.slots * lane.weight / self._weights))
 
     def waits(self, lane: Lane) -> None:
-        """A task comes to the lane's empty queue."""
+        """A task arrives in the lane's empty queue."""
         if lane.name in self._lanes:
             self._shares.waits(lane.name)
 
     def have_waiting(self) -> bool:
-        """Whether a task waits."""
+        """Return True if a task waits."""
         return any(lane.waiting for lane in self._lanes.values())
 
     @property
@@ -112,8 +112,8 @@ class Scheduler:
         return lacking_cores
 
     def max_workers(self) -> int:
-        """Upper bound on worker processes. Idle ones with third-party code serve nobody else: for each slot one that
-        plays and one that learns, and one for each lane."""
+        """Upper bound on worker processes. Idle ones with third-party code stay reserved: for each slot one that plays
+        and one that learns, and one for each lane."""
         slots = self.capacity.slots
         few = self._source is not None or self.workers.memory_mb
         return slots if few else slots + max(slots, len(self._lanes))
@@ -126,7 +126,7 @@ class Scheduler:
             self.capacity = replace(self.capacity, cores=self.cores.total)
 
     def count_slots(self) -> bool:
-        """Takes over how many slots there are; whether the number has changed."""
+        """Takes over the number of slots. Returns True if it has changed."""
         now, before = time.monotonic(), self._slots
         self._slot_s += before * (now - self._counted_at)
         self._counted_at, self._slots = now, self._available.slots
@@ -135,12 +135,12 @@ class Scheduler:
         return self._slots != before
 
     def busy_share(self) -> float:
-        """The part of the time since the pool was made for which its slots ran tasks that have ended."""
+        """The busy part of the slots' time since the pool was made, for tasks that have ended."""
         self.count_slots()
         return min(1.0, sum(self.busy_s.values()) / self._slot_s) if self._slot_s else 0.0
 
     def release(self, worker: Worker, pending: Pending, cores: float) -> None:
-        """The worker's task has ended; `cores` is how many it kept busy."""
+        """The worker's task has ended. `cores` is how many it kept busy."""
         seconds = worker.clock.elapsed_s()
         loading_s = self.capacity.load_s_per_byte * worker.missing(pending.task.reads)
         if worker.computes:
@@ -161,13 +161,13 @@ class Scheduler:
         self._shares.correct(pending.lane.name, seconds * dispatch.dominant_share(pending.task, self.capacity))
 
     def _startable(self) -> list[Lane]:
-        """The lanes with tasks that may have one more slot: beyond their own only for tasks that are known to end soon,
-        because a slot that was lent comes back only at the end of its task."""
+        """The lanes with tasks that may have one more slot. Only tasks that are known to end soon get others' slots,
+        because a slot that was lent returns only at the end of its task."""
         lanes = (lane for lane in self._lanes.values() if lane.waiting)
         return [lane for lane in lanes if len(lane.running) < self.width(lane) or lane.may_borrow()]
 
     def _choose(self, lanes: list[Lane], held_cores: float) -> tuple[dispatch.TaskChoice | None, float]:
-        """The next task of one of the `lanes`; if there is none, also how many cores the first task lacks."""
+        """The next task of one of the `lanes`, or else how many cores the first task lacks."""
         capacity = self.capacity
         slots = self.workers.slots(capacity.load_s_per_byte, self._available.free_agents())
         # An import costs more than a slot that is not the lane's own gains, where each slot has two processes.
@@ -181,7 +181,7 @@ class Scheduler:
         return None, min((queue[0].need[dispatch.CORES] for queue in queues.values() if queue), default=0.0)
 
     def _serve_alone(self) -> bool:
-        """Whether a task is served alone, or waits for that; it begins when the others have ended."""
+        """Return True if a task is served alone, or waits for that. It begins when the others have ended."""
         if not self.retries.hold_others_back():
             return False
         if (alone := self.retries.next_alone()) is not None:
@@ -215,7 +215,8 @@ class Scheduler:
         return True
 
     def _in_use(self, held_cores: float) -> dispatch.Need:
-        """How much of each resource but slots the running tasks occupy: as measured of cores, else as they need."""
+        """Return the part of each resource except slots that running tasks occupy: cores as measured, others by
+        need."""
         running = [worker.task.task.need for worker in self.workers if worker.task is not None]
         others = {name: sum(need.get(name, 0.0) for need in running) for name in self.capacity.others}
         return {dispatch.CORES: self.cores.busy() + held_cores, **others}
