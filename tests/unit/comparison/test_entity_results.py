@@ -97,35 +97,40 @@ def test_scripted_agents_divide_landmarks_by_the_shortest_ways_and_brake():
     assert scripted_form.actions(observations).tolist() == [[3, 1], [1, 0]]
 
 
-def test_seconds_on_a_busy_machine_are_left_out_and_steps_stay():
+def test_seconds_on_a_busy_machine_are_left_out_and_arms_without_a_run_stay():
     quiet, busy = run("sorted", 1, 100, 1.0), run("sorted", 2, 300, 9.0, load=(4.5, 1.0))
     (steps, seconds, ends, _), _ = rows([quiet, busy])
-    assert (steps[1][1], seconds[1][1], ends[1][2]) == ("200 (2 of 2)", "1.0 (1 of 1)", "1,000")
+    assert steps == [["loop", "not run"], ["sorted", "200 (2 of 2)"]]
+    assert (seconds[1][1], ends[1][2]) == ("1.0 (1 of 1)", "1,000")
     (steps, seconds, ends, _), _ = rows([busy])
     assert (steps[1][1], seconds[1][1], ends[1][2:]) == ("300 (1 of 1)", "machine was busy", [])
 
 
 def test_battles_won_and_dollars_have_columns_and_bars():
-    study = msgspec.structs.replace(PLAIN, targets=[], baselines={}, bars=[Bar(arm="sorted", of="win", least=0.95)])
+    study = msgspec.structs.replace(PLAIN, targets=[], baselines={}, bars=[Bar("sorted", "win", least=0.95)])
     file = msgspec.structs.replace(FILE, lists=[study])
     (registration,) = (arm.registration for arm in file.arms(study) if arm.name == "sorted")
-    values = {"registration": registration, "dollars": 0.01, "first_round": 2.0, "learning": 0.75}
+    values = {"registration": registration, "dollars": 0.01, "first_round": 2.0, "learning": 0.75, "parts": 3}
     wins = enumerate((0.94, 0.96, 0.98), start=1)
     (ends, (bar,)), shown = rows([run("sorted", seed, None, None, win=win, **values) for seed, win in wins], file)
-    assert "won, % | lowest … highest | steps/s | launch, s | first round, s | learners | dollars |" in shown
-    assert ends == [["sorted", "3", "96.0", "94.0 … 98.0 (3)", "1,000", "0.0", "2.0", "0.75", "0.0100"]]
+    assert "won, % | lowest … highest | steps/s | launch, s | first round, s | learners | dollars | groups |" in shown
+    assert ends == [["sorted", "3", "96.0", "94.0 … 98.0 (3)", "1,000", "0.0", "2.0", "0.75", "0.0100", "3"]]
     assert bar[-1] == "≥ 0.95: MISSED: kept in 2 of 3"
 
 
-def test_a_mean_is_judged_only_if_every_seed_reached_the_target():
+def test_all_dollars_of_a_run_that_missed_the_target_count():
+    study = msgspec.structs.replace(PLAIN, bars=[Bar("sorted", "dollars", target=-36, against="loop", most=0.7)])
+    missed = run("loop", 1, None, None, study, dollars=0.004)
+    reached = run("sorted", 1, 100, 1.0, study, dollars_to={"-36": 0.001})
+    (*_, (bar,)), _ = rows([missed, reached], msgspec.structs.replace(FILE, lists=[study]))
+    assert bar[3] == "0.25"
+
+
+def test_a_mean_is_judged_if_every_seed_reached_the_target_and_the_baseline_was_fast():
     # Seconds with the launch: 1.5, 1.5, 2, 2 and 2.5 of 10, on average 0.19.
-    (*_, bars), _ = rows(five((0.5, 0.5, 1.0, 1.0, 1.5)))
-    assert (bars[1][3], bars[1][-1]) == ("0.19", "≤ 0.2: met")
-
-
-def test_a_slow_baseline_is_a_missed_guard():
-    (*_, bars), _ = rows(five((0.5, 0.5, 1.0, 1.0, 1.5), share=0.2))
-    assert [row[-1] for row in bars[1:3]] == ["≤ 0.2: not met: its guard missed", "≤ 0.5: not met: its guard missed"]
+    for share, verdict in ((0.3, "met"), (0.2, "not met: its guard missed")):
+        (*_, (_, mean, each, *_)), _ = rows(five((0.5, 0.5, 1.0, 1.0, 1.5), share=share))
+        assert [mean[3], mean[-1], each[-1]] == ["0.19", f"≤ 0.2: {verdict}", f"≤ 0.5: {verdict}"]
 
 
 def test_runs_of_another_registration_or_program_are_counted_and_not_shown():
@@ -133,11 +138,6 @@ def test_runs_of_another_registration_or_program_are_counted_and_not_shown():
     tables, shown = rows([*others, *five()])
     assert tables == rows(five())[0]
     assert "Not shown: 2 runs of another registration or program." in shown
-
-
-def test_an_arm_without_a_run_stays_in_the_table_unless_it_is_off():
-    (steps, *_), _ = rows([])
-    assert steps == [["loop", "not run"], ["sorted", "not run"]]
 
 
 def test_a_registration_depends_on_the_arm_and_its_list_but_on_no_other_arm():

@@ -2,7 +2,7 @@
 
     python -m benchmarks.entities docs/results/entities.jsonl
 
-The records `games.jsonl` and `teams.jsonl` have the arms of `games.toml` and `teams.toml` in this folder.
+The records `games.jsonl`, `roles.jsonl` and `teams.jsonl` have the arms of the files in this folder.
 A record has one line per run. Only missing runs are trained. A changed registration or
 program makes another run.
 """
@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], metavar="ARM", help="arms to train, also such that are off")
     parser.add_argument("--seeds", help="other seeds than registered, to try the command, such as 100,101")
     parser.add_argument("--steps", type=int, help="another length of runs than registered, to try the command")
+    parser.add_argument("--workers", type=int, default=2, help="weights do not depend on it. Default: 2")
     parser.add_argument("--table", action="store_true", help="print the tables of the record, and train nothing")
     options = parser.parse_args()
     file, faults = load(options.record.stem), 0
@@ -43,7 +44,7 @@ def main() -> None:
                     continue
                 print(f"{study.name}: {arm.name}, seed {seed}", file=sys.stderr, flush=True)
                 try:
-                    runs.append(measure(arm, seed))
+                    runs.append(measure(arm, seed, options.workers))
                 except subprocess.CalledProcessError as error:
                     print(f"it failed: {error}", file=sys.stderr, flush=True)
                     faults += 1

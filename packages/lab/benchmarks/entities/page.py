@@ -1,4 +1,4 @@
-"""docs/results/entities.md, games.md and teams.md, with the tables of their stored records between two markers."""
+"""Pages of results with the tables of their stored records between two markers."""
 
 import math
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def page(name: str) -> str:
 
 
 PAGES: dict[Path, Callable[[], str]] = {
-    RESULTS / f"{name}.md": partial(page, name) for name in ("entities", "games", "teams")
+    RESULTS / f"{name}.md": partial(page, name) for name in ("entities", "games", "roles", "teams")
 }
 
 

@@ -16,8 +16,8 @@ class Bar(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     """A bound of an arm's values, or of their quotients by the values of the arm `against` in the same seed."""
 
     arm: str
-    of: Literal["seconds", "rate", "best", "win"] = "seconds"
-    # Seconds count until this return is reached.
+    of: Literal["seconds", "rate", "best", "win", "dollars", "groups"] = "seconds"
+    # Seconds and dollars count until this return is reached.
     target: float | None = None
     against: str = ""
     least: float | None = None

@@ -1,11 +1,13 @@
 """Runs of arms. Each is measured alone, in a separate process."""
 
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
@@ -18,24 +20,28 @@ from benchmarks.entities.permuted import ENTRY_POINT
 from benchmarks.entities.registered import Arm, Baseline
 from benchmarks.launch import environment_with, measured
 from benchmarks.training import NAME, command
+from marless.coordinator.config.loading import load
 from marless.coordinator.core.state import RoundLine
+from marless.functions.environments.roles.partition import roles_of
 from marless.reports import provenance
 from marless.reports.journal import read
 from marless.reports.policy import load_policy
+from marless.reports.statistics import adjusted_rand
 
 # The program of a run: the product, and the loops of the baseline.
 PROGRAM = (*provenance.COMPUTING, "benchmarks/baseline")
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A run. Keys of `steps_to` and `seconds_to` are targets. Missed targets are null.
+    """A run. Keys of `steps_to`, `seconds_to` and `dollars_to` are targets. Missed targets are null.
 
     `seconds_to` are training seconds. `launch` are the seconds from the command to its first task, 0 for a baseline.
     `first_round` are the seconds of the first round, and `dollars` the price of the training on functions.
     In the share `learning` of the time, learners worked. `win` is the share of battles that the best policies
     won. `best` and `mpe2` are their mean returns, over fresh episodes here and in mpe2's own environment. `teams` are
     the mean returns of the final policies by team, or the shares of battles won. `share` is the share of the passes in
-    the time of the torch learner, the baseline's guard.
+    the time of the torch learner, the baseline's guard. `groups` is the adjusted Rand index of the last groups against
+    the true roles, or against the first groups on a task without roles. `parts` is the number of the last groups.
     """
 
     study: str
@@ -48,6 +54,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     launch: float = 0.0
     steps_to: dict[str, int | None]
     seconds_to: dict[str, float | None]
+    dollars_to: dict[str, float | None] = {}
     first_round: float | None = None
     learning: float | None = None
     dollars: float | None = None
@@ -56,6 +63,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mpe2: float | None = None
     teams: dict[str, float] = {}
     share: float | None = None
+    groups: float | None = None
+    parts: int | None = None
     weights_sha256: str = ""
     commit: str | None
     processor: str
@@ -74,11 +83,14 @@ def program() -> str:
     return provenance.code_sha256(provenance.ROOT, PROGRAM)
 
 
-def measure(arm: Arm, seed: int) -> Run:
-    """Train an arm. Raises `CalledProcessError`."""
+def measure(arm: Arm, seed: int, workers: int = 2) -> Run:
+    """Train an arm. Raises `CalledProcessError`. Baselines have no workers."""
     before = os.getloadavg()[0]
     settings = [text.replace("{seed}", str(seed)) for text in arm.settings]
-    values = _marless(arm, seed, settings) if arm.baseline is None else _baseline(arm, arm.baseline, seed, settings)
+    if arm.baseline is None:
+        values = _marless(arm, seed, settings, workers)
+    else:
+        values = _baseline(arm, arm.baseline, seed, settings)
     return Run(
         study=arm.study,
         arm=arm.name,
@@ -96,7 +108,7 @@ def measure(arm: Arm, seed: int) -> Run:
 
 def _baseline(arm: Arm, form: Baseline, seed: int, settings: list[str]) -> dict[str, Any]:
     record = measured(f"baseline.{form.form}", *settings, "--seed", seed, *form.options, "--json")
-    points = [(point["greedy_return"], point["env_steps"], point["seconds"]) for point in record["points"]]
+    points = [(point["greedy_return"], point["env_steps"], point["seconds"], None) for point in record["points"]]
     guard = {"share": share_of_passes(seed)["share"]} if form.form == "torch_form" else {}
     return {
         "env_steps": record["env_steps"],
@@ -108,11 +120,11 @@ def _baseline(arm: Arm, form: Baseline, seed: int, settings: list[str]) -> dict[
     }
 
 
-def _marless(arm: Arm, seed: int, settings: list[str]) -> dict[str, Any]:
+def _marless(arm: Arm, seed: int, settings: list[str], workers: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="entities-") as text:
         folder = Path(text)
         variables, began = environment_with(folder / "site", ENTRY_POINT), time.time()
-        words = command(2, f"seed={seed}", *settings)
+        words = command(workers, f"seed={seed}", *settings)
         subprocess.run(words, check=True, cwd=folder, env=variables, stdout=subprocess.DEVNULL)
         run = folder / "runs" / NAME
         lines, summary = read(run / "metrics.jsonl"), json.loads((run / "summary.json").read_text(encoding="utf-8"))
@@ -130,6 +142,8 @@ def _marless(arm: Arm, seed: int, settings: list[str]) -> dict[str, Any]:
         "win": summary["absolute_env_metrics"].get("win"),
         "mpe2": mpe2,
         "teams": teams,
+        "groups": _agreement(lines[0].team, lines[-1].team, settings),
+        "parts": len(set(lines[-1].team)),
         "weights_sha256": summary["weights_sha256"],
         **_reached(arm, [_point(line) for line in lines if line.evaluation]),
     }
@@ -156,17 +170,31 @@ def _share_of_learners(attempts: list[dict[str, Any]]) -> float:
     return worked / (latest - start)
 
 
-def _point(line: RoundLine) -> tuple[float, int, float]:
-    """Return an evaluation's return, the steps that its policies had learned from, and the seconds until it ended."""
+def _agreement(first: tuple[int, ...], last: tuple[int, ...], settings: list[str]) -> float | None:
+    """Return the adjusted Rand index of the last groups and the true roles, or the first groups without roles.
+
+    Teams of one agent have none.
+    """
+    if len(last) < 2:
+        return None
+    has_roles = any(text.startswith("task.name=roles/") for text in settings)
+    return adjusted_rand(last, roles_of(load(None, settings).task) if has_roles else first)
+
+
+def _point(line: RoundLine) -> tuple[float, int, float, float]:
+    """Return an evaluation's return, the steps that its policies had learned from, and seconds and dollars so far."""
     assert line.evaluation is not None
-    return line.evaluation.mean, line.evaluation.env_steps, line.seconds
+    return line.evaluation.mean, line.evaluation.env_steps, line.seconds, line.dollars
 
 
-def _reached(arm: Arm, points: list[tuple[float, int, float]]) -> dict[str, Any]:
-    first = {f"{target:g}": next((p for p in points if p[0] >= target), (0.0, None, None)) for target in arm.targets}
+def _reached(arm: Arm, points: Sequence[tuple[float, int, float, float | None]]) -> dict[str, Any]:
+    """Return steps, seconds and dollars to each target. A baseline has no dollars."""
+    missed = (-math.inf, None, None, None)
+    first = {f"{target:g}": next((p for p in points if p[0] >= target), missed) for target in arm.targets}
     return {
-        "steps_to": {target: steps for target, (_, steps, _) in first.items()},
-        "seconds_to": {target: seconds for target, (_, _, seconds) in first.items()},
+        "steps_to": {target: steps for target, (_, steps, _, _) in first.items()},
+        "seconds_to": {target: seconds for target, (_, _, seconds, _) in first.items()},
+        "dollars_to": {} if arm.baseline else {target: dollars for target, (_, _, _, dollars) in first.items()},
     }
 
 

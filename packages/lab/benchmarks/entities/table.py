@@ -1,7 +1,7 @@
 """The tables of the record, by the rules of measurement on docs/results/protocol.md."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from benchmarks.baseline.measure import LEAST_SHARE
@@ -13,6 +13,7 @@ from marless.reports.text import markdown_table
 _ENDS = (
     *("arm", "seeds", "best return", "lowest … highest", "won, %", "lowest … highest"),
     *("in mpe2", "steps/s", "launch, s", "first round, s", "learners", "dollars"),
+    *("groups", "adjusted Rand index", "lowest … highest"),
 )
 
 
@@ -42,8 +43,9 @@ def _quiet(runs: dict[int, Run]) -> dict[int, Run]:
 
 def _tables(study: ListOfArms, arms: dict[str, Arm], shown: dict[str, dict[int, Run]]) -> Iterator[str]:
     names = [name for name in arms if shown[name] or name not in study.off]
-    for what, fmt in (("steps", ",.0f"), ("seconds", ".1f")):
-        if study.targets:
+    has_dollars = any(run.dollars_to for runs in shown.values() for run in runs.values())
+    for what, fmt in (("steps", ",.0f"), ("seconds", ".1f"), ("dollars", ".4f")):
+        if study.targets and (what != "dollars" or has_dollars):
             header = ("arm", *(f"{what} to {target:g}" for target in study.targets))
             cells = ([_cell(shown[name], what, target, fmt) for target in study.targets] for name in names)
             yield markdown_table(header, [(name, *row) for name, row in zip(names, cells, strict=True)])
@@ -69,11 +71,13 @@ def _cell(runs: dict[int, Run], what: str, target: float, fmt: str) -> str:
 
 
 def _value(run: Run, what: str, target: float | None) -> float:
-    """Return steps or seconds to a target, infinite if it was not reached. Seconds count from the command."""
-    steps, seconds = (reached.get(f"{target:g}") for reached in (run.steps_to, run.seconds_to))
-    if steps is None or seconds is None:
+    """Return the cost of a target, infinite if it was not reached. Seconds count from the command."""
+    costs: dict[str, Mapping[str, float | None]]
+    costs = {"steps": run.steps_to, "seconds": run.seconds_to, "dollars": run.dollars_to}
+    cost = costs[what].get(f"{target:g}")
+    if cost is None:
         return math.inf
-    return float(steps) if what == "steps" else run.launch + seconds
+    return cost + (run.launch if what == "seconds" else 0.0)
 
 
 def _ends(name: str, runs: dict[int, Run]) -> tuple[str, ...]:
@@ -84,6 +88,8 @@ def _ends(name: str, runs: dict[int, Run]) -> tuple[str, ...]:
     firsts = [run.first_round for run in quiet if run.first_round is not None]
     learning = [run.learning for run in quiet if run.learning is not None]
     dollars = [run.dollars for run in runs.values() if run.dollars is not None]
+    parts = [run.parts for run in runs.values() if run.parts is not None]
+    groups = [run.groups for run in runs.values() if run.groups is not None]
     return (
         *(name, str(len(runs)), typical(best, ".2f"), spread(best, ".2f"), typical(wins, ".1f"), spread(wins, ".1f")),
         *(typical(mpe2, ".2f"), typical([run.rate for run in quiet], ",.0f")),
@@ -93,6 +99,7 @@ def _ends(name: str, runs: dict[int, Run]) -> tuple[str, ...]:
             typical(learning, ".2f"),
             typical(dollars, ".4f"),
         ),
+        *(typical(parts, ".0f"), typical(groups, ".2f"), spread(groups, ".2f")),
     )
 
 
@@ -105,17 +112,17 @@ def _by_team(runs: dict[int, Run], teams: Sequence[str]) -> Iterator[str]:
 
 def _rows(bar: Bar, shown: dict[str, dict[int, Run]]) -> Iterator[Row]:
     """Return the row of a bar, after the row of its guard: the share of the passes in the baseline's time."""
-    runs = shown[bar.arm] if bar.of in ("best", "win") else _quiet(shown[bar.arm])
-    base = _quiet(shown[bar.against]) if bar.against else {}
+    countable = _quiet if bar.of in ("seconds", "rate") else dict[int, Run]
+    runs, base = countable(shown[bar.arm]), countable(shown[bar.against] if bar.against else {})
     runs = {seed: run for seed, run in runs.items() if not bar.against or seed in base}
     name = f"{bar.arm}: {bar.of}" + (f" to {bar.target:g}" if bar.target is not None else "")
     values = [_measure(run, bar) for run in runs.values()]
-    others = [_measure(base[seed], bar) for seed in runs] if bar.against else []
+    others = [_paid(base[seed], bar) for seed in runs] if bar.against else []
     ratios = [share(*map(_finite, pair)) for pair in zip(values, others, strict=True)] if others else []
     guard = _guard([base[seed] for seed in runs]) if bar.against else None
     if guard:
         yield guard
-    fmt = ",.0f" if bar.of == "rate" else ".2f"
+    fmt = {"rate": ",.0f", "dollars": ".4f"}.get(bar.of, ".2f")
     if bar.mean is not None:
         bounded = ratios or values
         # All seeds keep the bound of the mean, or none does.
@@ -126,12 +133,16 @@ def _rows(bar: Bar, shown: dict[str, dict[int, Run]]) -> Iterator[Row]:
 
 
 def _measure(run: Run, bar: Bar) -> float:
-    if bar.of == "rate":
-        return run.rate
-    if bar.of in ("best", "win"):
-        value = run.best if bar.of == "best" else run.win
-        return -math.inf if value is None else value
-    return _value(run, "seconds", bar.target)
+    if bar.of in ("seconds", "dollars"):
+        return _value(run, bar.of, bar.target)
+    value: float | None = getattr(run, bar.of)
+    return -math.inf if value is None else value
+
+
+def _paid(run: Run, bar: Bar) -> float:
+    """Return the value to compare with. All dollars of a run that missed the target count: the ratio is a bound."""
+    measured = _measure(run, bar)
+    return run.dollars if bar.of == "dollars" and run.dollars and not math.isfinite(measured) else measured
 
 
 def _finite(value: float) -> float | None:
