@@ -11,13 +11,13 @@ from marless.functions.errors import StaleVersion, StorageFault
 from marless.functions.messages.message import Record
 from marless.infra.local.sqlite_ledger import SqliteLedger
 
-# A writer process: a hundred commits, each on the version it just loaded; prints how many succeeded.
+# A writer process: forty commits, each on the version it just loaded; prints how many succeeded.
 CONTEST = """
 import sys
 from marless.functions.errors import StaleVersion
 sys.stdin.readline()
 won = 0
-while won < 100:
+while won < 40:
     version = client.load("run").version
     try:
         client.commit("run", f"{version}".encode(), version)
@@ -31,10 +31,6 @@ print(won)
 def contents(ledger, item="run"):
     record = ledger.load(item)
     return record.version, record.body
-
-
-def test_an_item_nobody_committed_is_none(ledger):
-    assert ledger.load("run") is None
 
 
 def test_each_commit_replaces_the_body_and_counts_on(ledger):
@@ -124,8 +120,8 @@ def test_of_two_processes_committing_at_once_exactly_one_wins_each_version(ledge
     for writer in writers:
         writer.stdin.write("\n")
         writer.stdin.flush()
-    assert [writer.communicate(timeout=120)[0].strip() for writer in writers] == ["100", "100"]
-    assert contents(ledger) == (201, b"200")
+    assert [writer.communicate(timeout=120)[0].strip() for writer in writers] == ["40", "40"]
+    assert contents(ledger) == (81, b"80")
 
 
 @pytest.mark.slow

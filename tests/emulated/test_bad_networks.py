@@ -90,6 +90,7 @@ def some_and_all(*quick):
     ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("driven", DRIVEN)
 @pytest.mark.parametrize(("kind", "enough"), some_and_all("forgetful", "tearing", "losing"))
 def test_a_driven_run_over_a_bad_network_is_as_over_a_good_one(place, marless, expected, network, kind, enough, driven):

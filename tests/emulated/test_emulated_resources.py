@@ -65,10 +65,11 @@ def most_at_once(notes):
     return most
 
 
-@pytest.mark.parametrize(("name", "settings"), [("asks", ()), ("asks-once", ("resources.judge.keep=true",))])
-def test_a_run_that_asks_is_billed_what_the_account_counted_and_asks_no_more_at_once_than_there_are_slots(
-    place, marless, notes, name, settings
-):
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("asks", ()), pytest.param("asks-once", ("resources.judge.keep=true",), marks=pytest.mark.slow)],
+)
+def test_a_run_is_billed_what_it_asks_of_few_slots(place, marless, notes, name, settings):
     said = marless.train(name, *RUN, *settings, *TENANT)
     assert said.code == 0, said.err
     bill, counted = billed(place, name), Counted(place, name)
@@ -150,6 +151,7 @@ def test_an_action_has_the_cores_that_the_memory_of_its_function_buys(place):
     assert outcome.answer == b"2"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("placement", ["split", "whole"])
 def test_a_detached_run_asks_too(place, marless, finished, notes, placement):
     name = f"asks-detached-{placement}"

@@ -291,6 +291,7 @@ def test_a_factorys_network_is_no_list_of_layers():
         policy_files(team, "safetensors", {})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("format_", ["onnx", "safetensors", "torch"])
 @pytest.mark.parametrize("order", ["distance", "relation"])
 def test_the_order_of_entities_is_part_of_the_policy(tmp_path, format_, order):
