@@ -5,6 +5,7 @@ from typing import get_type_hints
 import msgspec
 
 from marless.functions.messages.actor import Sampling
+from marless.functions.messages.exchange import Answer
 from marless.functions.messages.learner import Learning
 from marless.functions.messages.order import Address
 
@@ -24,6 +25,11 @@ def make_task(kind, **fields):
         own[name] = part(**{field: fields.pop(field) for field in part.__struct_fields__ if field in fields})
     assert not fields, f"{kind.__name__} has no {', '.join(fields)}"
     return kind(**own)
+
+
+def ask(handler, task, blobs):
+    """What the handler of a function answers to the task."""
+    return msgspec.json.decode(handler(msgspec.json.encode(task), blobs), type=Answer)
 
 
 def changed(request, **fields):

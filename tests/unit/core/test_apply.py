@@ -87,13 +87,6 @@ def test_applying_changes_no_state_and_gives_the_same_again(monkeypatch):
     assert set(applied) == {event.__name__ for event in applying._HANDLERS} - elsewhere
 
 
-def test_a_state_reads_back_from_the_ledger_as_itself():
-    def check(state):
-        assert msgspec.json.decode(ENCODE(state), type=State) == state
-
-    World(make_plan("stop.rounds=4", "actors.rollouts=2", "placement.rule=fused")).finish(after=check)
-
-
 def test_the_ledger_s_body_is_the_compressed_state_whatever_is_on_its_bill():
     def check(state):
         encoder = StateEncoder(state)
@@ -126,37 +119,18 @@ def test_reports_are_the_same_together_and_one_by_one():
     assert apply(plan, state, Reported(ended)) == one_by_one
 
 
-def test_a_failure_is_tried_again_while_other_answers_are_awaited():
-    def script(function, request):
-        fails = isinstance(request, SampleTask) and request.sampling.rollouts == (1,) and request.attempt == 0
-        return [failed(function, request) if fails else answered(function, request)]
-
-    world = World(make_plan("actors.rollouts=4", "stop.rounds=1"), script)
-    driver = world.driver()
-    while len(world.invoker.asked) < 7:
-        driver.step()
-    # Describe, initialise, four rollouts, and the second attempt of one of them.
-    assert (world.invoker.asked[-1].sampling.rollouts, world.invoker.asked[-1].attempt) == ((1,), 1)
-    assert sum(slot.waiting for slot in driver.state.slots.values()) == 3
-    assert world.finish(driver).status == "finished"
-
-
-def test_an_answer_fills_its_slot_and_is_metered():
+def test_the_first_answer_fills_its_slot_and_is_metered():
     plan, state, (request,) = waiting_sample()
-    after = heard(plan, state, answered("actor", request, duration_ms=12.3))
-    (slot,) = after.slots.values()
+    once = heard(plan, state, answered("actor", request, duration_ms=12.3))
+    (slot,) = once.slots.values()
     assert slot.done is not None and not slot.waiting
-    assert after.meter.actor.invocations == state.meter.actor.invocations + 1
-    assert after.meter.actor.billed_ms == state.meter.actor.billed_ms + 13
-    assert after.slowest["sample"] == 12.3
-
-
-def test_a_doubled_answer_is_metered_and_counted_once():
-    plan, state, (request,) = waiting_sample()
-    once = heard(plan, state, answered("actor", request))
+    assert once.meter.actor.invocations == state.meter.actor.invocations + 1
+    assert once.meter.actor.billed_ms == state.meter.actor.billed_ms + 13
+    assert once.slowest["sample"] == 12.3
     twice = heard(plan, once, answered("actor", request))
     assert twice.slots == once.slots
     assert twice.meter.actor.invocations == once.meter.actor.invocations + 1
+    assert heard(plan, once, failed("actor", request)).slots == once.slots
 
 
 def test_a_late_answer_of_an_earlier_attempt_is_metered_and_not_counted():
@@ -170,22 +144,16 @@ def test_a_late_answer_of_an_earlier_attempt_is_metered_and_not_counted():
     assert late.meter.actor.invocations == asked.meter.actor.invocations + 1
 
 
-def test_the_first_answer_wins_over_a_failure_that_comes_later():
-    plan, state, (request,) = waiting_sample()
-    answered_once = heard(plan, state, answered("actor", request))
-    assert heard(plan, answered_once, failed("actor", request)).slots == answered_once.slots
-
-
 def test_a_report_of_another_round_is_only_metered():
     plan, state, (request,) = waiting_sample()
     other = apply(plan, state, Reported((AttemptEnded("", answered("actor", request), None),)))
     assert other.slots == state.slots and other.meter != state.meter
 
 
-def test_an_attempt_that_was_turned_away_costs_nothing_but_counts_as_a_failure():
+def test_a_throttled_attempt_costs_nothing_and_counts_as_failure():
     plan, state, (request,) = waiting_sample()
     after = heard(plan, state, report("actor", request, outcome="throttled"))
-    assert after.meter == state.meter
+    assert after.meter == state.meter and after.lost_use == Meter()
     assert after.slots["sample/00000-00000"].failures == 1
 
 
@@ -267,15 +235,13 @@ def test_the_best_policies_are_those_of_the_best_evaluation():
     assert absolute[0].policies == state.best.policies
 
 
-def test_an_equal_evaluation_does_not_replace_the_best():
-    state = World(make_plan("stop.rounds=6"), evaluations(-50.0, -50.0, -50.0)).finish()
-    assert state.best.round == 2
-
-
-def test_the_final_policies_may_be_the_best():
-    state = World(make_plan("stop.rounds=5"), evaluations(-50.0, -40.0, -30.0)).finish()
-    assert (state.best.round, state.best.mean) == (5, -30.0)
-    assert set(state.best.policies) <= set(state.objects)
+@pytest.mark.parametrize(
+    ("rounds", "means", "best"), [(6, (-50.0, -50.0, -50.0), (2, -50.0)), (5, (-50.0, -40.0, -30.0), (5, -30.0))]
+)
+def test_only_a_better_evaluation_replaces_the_best(rounds, means, best):
+    state = World(make_plan(f"stop.rounds={rounds}"), evaluations(*means)).finish()
+    assert (state.best.round, state.best.mean) == best
+    assert (set(state.best.policies) <= set(state.objects)) == (rounds == 5)
 
 
 def spread_out(*means, spread):
@@ -312,8 +278,9 @@ def test_the_policies_that_reached_the_target_are_the_best():
 def test_resuming_bills_lost_attempts_at_their_reservation_once():
     plan, state, _ = waiting_sample("actors.rollouts=2")
     resumed = apply(plan, state, Resumed())
-    assert resumed.meter.actor.attempts_lost == 2
+    assert resumed.meter.actor.attempts_lost == resumed.lost_use.actor.attempts_lost == 2
     assert resumed.meter.actor.billed_ms - state.meter.actor.billed_ms == 2 * 60_000
+    assert resumed.meter == state.meter + resumed.lost_use
     assert apply(plan, resumed, Resumed()) == resumed
 
 
@@ -334,18 +301,6 @@ def test_what_an_attempt_without_an_answer_used_is_counted_apart(outcome):
     assert used.learner.invocations == used.evaluator.invocations == 0
 
 
-def test_an_attempt_that_never_ran_is_not_among_the_lost_ones():
-    plan, state, (first, _) = waiting_sample("actors.rollouts=2")
-    assert heard(plan, state, report("actor", first, outcome="throttled")).lost_use == Meter()
-
-
-def test_attempts_that_never_reported_are_among_the_lost_ones_at_their_most():
-    plan, state, _ = waiting_sample("actors.rollouts=2")
-    resumed = apply(plan, state, Resumed())
-    assert resumed.lost_use.actor.attempts_lost == 2
-    assert resumed.meter == state.meter + resumed.lost_use
-
-
 def test_resuming_a_finished_run_lets_it_train_on():
     world = World(make_plan("stop.rounds=2"))
     resumed = apply(world.plan, world.finish(), Resumed())
@@ -361,12 +316,8 @@ def test_resuming_under_another_placement_begins_the_round_in_flight_anew():
     assert (resumed.slots, resumed.phase, resumed.meter.actor.attempts_lost) == ({}, "round", 2)
 
 
-def test_a_commit_is_metered_by_the_kilobyte():
-    plan = make_plan()
-    assert apply(plan, State(), Committed(2049)).meter.write_units == 3
-
-
-def test_a_load_is_metered_by_four_kilobytes():
+def test_commits_are_metered_by_the_kilobyte_and_loads_by_four():
+    assert apply(make_plan(), State(), Committed(2049)).meter.write_units == 3
     assert load_meter(make_plan(), Record(version=1, body=bytes(4097))).read_units == 2
 
 

@@ -19,11 +19,22 @@ from marless.functions.errors import StaleVersion
 from marless.functions.messages.exchange import Request
 
 PLACEMENTS = ("split", "fused", "packed", "whole")
+REPLAYED = (
+    "algorithm.name=vdn", "algorithm.buffer_size=60", "algorithm.updates_per_round=2", "algorithm.batch_size=8",
+    "actors.num_envs=2", "actors.rollouts=2", "algorithm.epsilon_steps=40", "placement.chain=2", "stop.rounds=4",
+)  # fmt: skip
+# A round of `summed` is summed micro-batch by micro-batch, and its tasks are awaited in many sets at once.
+RUNS = {placement: (f"placement.rule={placement}",) for placement in PLACEMENTS} | {
+    "summed": ("algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.micro_batch=1", "placement.rule=packed"),
+    "lag": ("pipeline.lag=2", "stop.rounds=4", "placement.rule=fused"),
+    "replayed": (*REPLAYED, "placement.rule=packed"),
+    "replayed whole": (*REPLAYED, "placement.rule=whole"),
+}
 
 
 @functools.cache
-def undisturbed(placement="fused"):
-    return World(f"placement.rule={placement}").run()
+def undisturbed(run="fused"):
+    return World(*RUNS[run]).run()
 
 
 def same(world, expected):
@@ -32,15 +43,29 @@ def same(world, expected):
     assert world.weights == expected.weights
     assert world.state.final == expected.state.final
     assert world.state.absolute == expected.state.absolute
-    assert [line.return_mean for line in world.journal] == [line.return_mean for line in expected.journal]
-    assert [line.round for line in world.journal] == [1, 2]
+    assert world.state.past == expected.state.past
+    lines, others = ([(line.return_mean, line.metrics) for line in run.journal] for run in (world, expected))
+    assert lines == others
+    assert [line.round for line in world.journal] == [*range(1, expected.state.round + 1)]
 
 
-@pytest.mark.parametrize("placement", PLACEMENTS)
-def test_a_detached_run_has_the_weights_of_one_that_is_driven(placement, tmp_path):
-    driven = train(tmp_path / "run", [*SMALL, f"placement.rule={placement}"])
-    assert undisturbed(placement).weights == driven.sha256
-    assert undisturbed(placement).state.final == driven.state.final
+@pytest.mark.parametrize("run", RUNS)
+def test_a_detached_run_has_the_weights_of_a_driven_one(run, tmp_path):
+    driven = train(tmp_path / "run", [*SMALL, *RUNS[run]])
+    assert undisturbed(run).weights == driven.sha256
+    assert undisturbed(run).state.final == driven.state.final
+
+
+def test_sums_of_a_detached_round_wait_for_nobody():
+    # Time passes only where nobody was woken.
+    assert undisturbed("summed").now == 0.0
+    works = [id.split("/", 2)[2] for id, _ in undisturbed("summed").served if id.split("/")[1] == "000001"]
+    assert sorted(works) == [
+        "evaluate/000",
+        *(f"grad/{number:05d}/all" for number in range(3)),
+        "learn/all",
+        *(f"sample/{number:05d}-{number:05d}" for number in range(3)),
+    ]
 
 
 @pytest.mark.parametrize("placement", ["split", "packed"])
@@ -191,39 +216,48 @@ def test_a_large_event_is_billed_as_several_requests():
     assert undisturbed().state.meter.extra_requests == 0
 
 
-def test_every_event_twice_changes_nothing():
-    world = World(twice=True).run()
-    same(world, undisturbed())
+@pytest.mark.parametrize(
+    ("run", "placement"), [("fused", "fused"), ("summed", "packed"), ("lag", "packed"), ("lag", "split")]
+)
+def test_every_event_twice_changes_nothing(run, placement):
+    world = World(*RUNS[run], f"placement.rule={placement}", twice=True).run()
+    same(world, undisturbed(run))
     assert max(world.served.values()) >= 2
 
 
-def events(placement="fused", stride=1):
-    return range(1, undisturbed(placement).written + 1, stride)
+# At every n-th write and event: some in the quick tests, all under conformance.
+STRIDES = {"fused": 5, "whole": 5, "summed": 6, "replayed": 11, "replayed whole": 11}
+EVERY = pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.conformance)])
 
 
-# After every n-th write and event: some in the quick tests, all under conformance.
-STRIDES = pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.conformance)])
+def events(run="fused", every=False):
+    return range(1, undisturbed(run).written + 1, 1 if every else STRIDES.get(run, 17))
 
 
-@STRIDES
-@pytest.mark.parametrize("placement", ["fused", "whole"])
+def some_slow(quick, slow):
+    return pytest.mark.parametrize("run", [*quick, *(pytest.param(run, marks=pytest.mark.slow) for run in slow)])
+
+
+@EVERY
+@some_slow(["fused", "whole", "summed"], ["lag", "replayed", "replayed whole"])
 @pytest.mark.parametrize("when", [1, -1], ids=["after", "before"])
-def test_a_death_at_any_write_or_event_changes_nothing(placement, stride, when):
-    for number in events(placement, stride):
-        world = World(f"placement.rule={placement}").run(deadly=when * number)
-        same(world, undisturbed(placement))
+def test_a_death_at_any_write_or_event_changes_nothing(run, every, when):
+    for number in events(run, every):
+        world = World(*RUNS[run]).run(deadly=when * number)
+        same(world, undisturbed(run))
         assert world.deaths == 1
 
 
-@STRIDES
-def test_any_event_may_be_dropped(stride):
-    dropped = 0
-    for number in events(stride=stride):
-        world = World().run(dropped=number)
-        same(world, undisturbed())
+@EVERY
+@some_slow(["fused"], ["summed", "lag"])
+def test_any_event_may_be_dropped(run, every):
+    dropped, numbers = 0, events(run, every)
+    for number in numbers:
+        world = World(*RUNS[run]).run(dropped=number)
+        same(world, undisturbed(run))
         dropped += world.now > 0
     # Time passes only if no other wake made up for the lost one.
-    assert dropped * stride >= 5
+    assert dropped * numbers.step >= 5
 
 
 class Spoilt(World):
@@ -372,7 +406,7 @@ def test_a_run_with_few_functions_at_once_keeps_to_them_and_has_the_same_weights
 
 
 def test_a_run_with_few_functions_at_once_may_lose_any_event():
-    for dropped in events(stride=7):
+    for dropped in events():
         world = World()
         world.plan = replace(world.plan, platform=msgspec.structs.replace(world.plan.platform, at_once=1))
         same(world.run(dropped=dropped), undisturbed())

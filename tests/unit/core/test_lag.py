@@ -3,7 +3,6 @@
 from decimal import Decimal
 
 import pytest
-from detached_runs import World as Detached
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -170,30 +169,6 @@ def test_the_planner_takes_sampling_and_the_first_learners_as_one_wave(rule):
         waves.append(next_placement.layout(plan, state).waves(state.placement))
     apart, beside = waves
     assert beside == [apart[0] + apart[1], *apart[2:]]
-
-
-DETACHED = ("pipeline.lag=2", "stop.rounds=4", "placement.rule=fused")
-STRIDES = pytest.mark.parametrize("stride", [17, pytest.param(1, marks=pytest.mark.conformance)])
-
-
-@pytest.fixture(scope="module")
-def undisturbed():
-    return Detached(*DETACHED).run()
-
-
-@pytest.mark.parametrize("rule", ["packed", "split"])
-def test_a_detached_run_ends_alike_in_any_placement_although_every_event_comes_twice(undisturbed, rule):
-    assert Detached(*DETACHED, f"placement.rule={rule}", twice=True).run().weights == undisturbed.weights
-
-
-@pytest.mark.slow
-@STRIDES
-def test_a_detached_run_ends_alike_wherever_a_function_dies_and_whichever_event_is_lost(undisturbed, stride):
-    """A function dies before the moment's effect or after it, by turns."""
-    for moment in range(1, undisturbed.written + 1, stride):
-        died = Detached(*DETACHED).run(deadly=moment if moment % 2 else -moment)
-        assert (died.weights, died.deaths) == (undisturbed.weights, 1), moment
-        assert Detached(*DETACHED).run(dropped=moment).weights == undisturbed.weights, moment
 
 
 @pytest.mark.parametrize("cap", [0.0007, 0.0008, 0.001])

@@ -34,29 +34,17 @@ def test_a_process_that_is_known_to_have_ended_is_followed_at_once():
         keeper.renew()
 
 
-def test_the_cloud_does_not_end_with_a_process():
+@pytest.mark.parametrize("process", [(), ("here 1",)], ids=["unknown", "ended"])
+def test_the_cloud_holds_a_run_until_it_lets_go(process):
     ledger = MemoryLedger()
-    lease.hand_over(ledger, lease.take(ledger, "one", lambda: 0.0, "here 1"), resume=None)
-    with pytest.raises(LeaseHeld, match="marless status --follow"):
-        lease.take(ledger, "two", lambda: 0.0, "here 2", lambda process: True)
-
-
-def test_a_process_that_died_is_followed_when_its_hold_has_ended():
-    ledger = MemoryLedger()
-    Keeper(ledger, "one", lambda: 0.0)
-    lease.take(ledger, "two", lambda: KEPT_S)
-    assert lease.read(ledger)[0].holder == "two"
-
-
-def test_the_cloud_holds_a_run_until_it_lets_go():
-    ledger = MemoryLedger()
-    lease.hand_over(ledger, lease.take(ledger, "one", lambda: 0.0), resume=7)
+    lease.hand_over(ledger, lease.take(ledger, "one", lambda: 0.0, *process), resume=7)
     assert lease.read(ledger)[0] == Lease(holder=CLOUD, resume=7)
     with pytest.raises(LeaseHeld, match="marless status --follow"):
-        lease.take(ledger, "one", lambda: 1e12)
+        lease.take(ledger, "one", lambda: 1e12, "here 2", lambda process: True)
     lease.clear(ledger, "it could not")
     assert lease.read(ledger)[0] == Lease(problem="it could not")
     lease.take(ledger, "one", lambda: 0.0)
+    assert lease.read(ledger)[0].holder == "one"
 
 
 def test_of_two_processes_that_hand_a_run_over_only_its_holder_can():

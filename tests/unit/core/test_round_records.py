@@ -50,13 +50,6 @@ def test_parts_of_an_evaluation_weigh_as_many_as_their_episodes():
     assert found == {"a": 2.5, "b": -2.25}
 
 
-def test_where_all_are_on_one_side_nothing_is_said_of_sides():
-    world = World(make_plan("stop.rounds=4"))
-    world.finish()
-    assert all(line.side_returns == {} for line in world.journal)
-    assert all(line.evaluation is None or line.evaluation.side_returns == {} for line in world.journal)
-
-
 def scoring(of):
     """The script in which the environment reports `of(task)` of evaluated episodes."""
 
@@ -94,10 +87,12 @@ def test_a_part_that_is_silent_on_a_figure_does_not_count_for_it():
     assert found == {"late": 2.0, "win": (3 * 0.5 + 0.25) / 4}
 
 
-def test_an_environment_without_figures_of_its_own_leaves_the_run_s_documents_as_they_were():
+def test_a_team_without_figures_of_its_own_records_none():
     world = World(make_plan("stop.rounds=3"))
     state = world.finish()
-    assert all(line.evaluation.env_metrics == {} for line in world.journal if line.evaluation)
+    assert all((line.side_returns, line.exploration) == ({}, 0.0) for line in world.journal)
+    evaluations = [line.evaluation for line in world.journal if line.evaluation]
+    assert evaluations and all((found.side_returns, found.env_metrics) == ({}, {}) for found in evaluations)
     assert (state.final_env_metrics, state.absolute_env_metrics) == ({}, {})
     assert all(b"env_metrics" not in msgspec.json.encode(line.evaluation) for line in world.journal)
     assert b"_scalars" not in msgspec.json.encode(state)
@@ -133,9 +128,3 @@ def test_lines_say_how_much_actors_explored(placement):
     world.finish()
     # Rounds of 10 steps: four of them from 1 to 0.2 in a straight line.
     assert [line.exploration for line in world.journal] == pytest.approx([1.0, 0.8, 0.6, 0.4, 0.2, 0.2])
-
-
-def test_policies_that_are_drawn_from_explore_by_themselves():
-    world = World(make_plan("stop.rounds=2"))
-    world.finish()
-    assert [line.exploration for line in world.journal] == [0.0, 0.0]

@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marless.coordinator.placement.placement_rules import (
-    LEARNER_PLACEMENTS,
     PLACEMENTS,
     Work,
     balance,
@@ -22,19 +21,11 @@ from marless.coordinator.placement.placement_rules import (
 from marless.functions.algorithms.ppo.specs import PPO_STAGES
 from marless.functions.algorithms.specification import StageSpec
 
-ORDERS = {
-    "ppo": PPO_STAGES,
-    "chain": (
-        StageSpec("a", (), "group", (), ()),
-        StageSpec("b", ("a",), "group", (), ()),
-        StageSpec("c", ("a", "b"), "team", (), ()),
-    ),
-}
-
-
-def packs_of(rule, groups, slots):
-    """Packs of groups that have as much work as their number, and one."""
-    return balance({group: group + 1.0 for group in groups}, slots) if PLACEMENTS[rule].balances else ()
+CHAIN = (
+    StageSpec("a", (), "group", (), ()),
+    StageSpec("b", ("a",), "group", (), ()),
+    StageSpec("c", ("a", "b"), "team", (), ()),
+)
 
 
 def test_split_is_the_papers_decomposition():
@@ -50,7 +41,7 @@ def test_split_is_the_papers_decomposition():
 
 
 def test_a_stage_waits_for_the_deepest_stage_it_reads():
-    schedule = split(ORDERS["chain"], (0, 1))
+    schedule = split(CHAIN, (0, 1))
     assert [[work.name for work in wave] for wave in schedule] == [
         ["learn/a/g00", "learn/a/g01"],
         ["learn/b/g00", "learn/b/g01"],
@@ -121,7 +112,7 @@ def test_a_group_in_two_packs_is_halved_and_both_halves_do_what_critic_and_polic
 @pytest.mark.parametrize(
     "stages",
     [
-        ORDERS["chain"],
+        CHAIN,
         (StageSpec("a", (), "group", (), ()), StageSpec("b", (), "group", (), (), couples=True)),
         (StageSpec("a", (), "group", (), ()),),
     ],
@@ -185,29 +176,6 @@ def test_balanced_is_packed_with_one_slot_and_fused_with_one_for_each_group():
     rule = PLACEMENTS["balanced"]
     assert rule(PPO_STAGES, (0, 2), 3, balance({0: 1.0, 2: 5.0}, 1)) == packed(PPO_STAGES, (0, 2), 3)
     assert rule(PPO_STAGES, (0, 2), 3, balance({0: 1.0, 2: 5.0}, 2)) == fused(PPO_STAGES, (0, 2), 3)
-
-
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("rule", sorted(set(LEARNER_PLACEMENTS) - {"whole"}))
-@given(groups=st.sets(st.integers(0, 20), min_size=1).map(sorted).map(tuple), slots=st.integers(1, 5))
-@settings(max_examples=20, deadline=None)
-def test_every_placement_runs_every_stage_of_every_group_once_and_in_order(rule, order, groups, slots):
-    stages = ORDERS[order]
-    after = {stage.name: stage.after for stage in stages}
-    done, names = set(), []
-    for wave in LEARNER_PLACEMENTS[rule](stages, groups, packs=packs_of(rule, groups, slots)):
-        before = set(done)
-        for work in wave:
-            names.append(work.name)
-            inside = set()
-            for name in work.stages:
-                needed = {(earlier, group) for earlier in after[name] for group in work.groups}
-                assert needed <= before | inside
-                inside |= {(name, group) for group in work.groups}
-            assert not inside & done
-            done |= inside
-    assert done == {(stage.name, group) for stage in stages for group in groups}
-    assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize(

@@ -60,20 +60,12 @@ def test_a_cut_names_the_joined_environment_and_the_next_observation():
     np.testing.assert_array_equal(after[:, 0], [-3201, -3210, -3211, -4210])
 
 
-def test_environments_are_counted_through_all_rollouts_before():
+def test_cuts_count_the_environments_of_earlier_rollouts():
     batch = join(SPEC, rollout(3, 2, []) | rollout(4, 1, []) | rollout(5, 2, [[1, 1]]), (3, 4, 5))
     np.testing.assert_array_equal(batch.cut, [[1, 4]])
-
-
-def test_rollouts_without_cuts_join_to_none():
-    batch = join(SPEC, rollout(3, 2, []) | rollout(4, 1, []), (3, 4))
-    assert batch.cut.shape == (0, 2)
-    assert batch.cut_state.shape == (0, 4)
-
-
-def test_the_rollouts_are_counted():
-    assert two_rollouts().rollouts == 2
-    assert join(SPEC, rollout(3, 2, []), (3,)).rollouts == 1
+    without = join(SPEC, rollout(3, 2, []) | rollout(4, 1, []), (3, 4))
+    assert (without.cut.shape, without.cut_state.shape) == ((0, 2), (0, 4))
+    assert (batch.rollouts, without.rollouts) == (3, 2)
 
 
 def test_an_agents_own_slice_is_at_its_position_in_its_class():

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 from simulated import MemoryStorage
-from task_fields import changed, make_task
+from task_fields import ask, changed, make_task
 
 from marless.functions import codec
 from marless.functions.actor.handler import handle as act
@@ -14,7 +14,7 @@ from marless.functions.evaluator.handler import handle as evaluate
 from marless.functions.learner.handler import handle as learn
 from marless.functions.messages.actor import Behaviour, DescribeTask, SampleReply, SampleTask
 from marless.functions.messages.evaluator import EvaluateTask
-from marless.functions.messages.exchange import Answer, Done, Failed
+from marless.functions.messages.exchange import Done, Failed
 from marless.functions.messages.learner import (
     InitialiseReply,
     InitialiseTask,
@@ -54,10 +54,6 @@ def order(kind, work, **fields):
     return make_task(
         kind, id=f"run/1/{work}", run="run", round=1, output=f"rounds/1/{work}", timeout_s=9.0, seed=2, **fields
     )
-
-
-def ask(handler, task, blobs):
-    return msgspec.json.decode(handler(msgspec.json.encode(task), blobs), type=Answer)
 
 
 def everything(answer):

@@ -3,8 +3,6 @@
 import itertools
 
 import pytest
-from detached_runs import World as Detached
-from driver import train
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from marked_rollouts import well
@@ -132,38 +130,6 @@ def test_what_a_checkpoint_holds_of_the_buffer_outlives_the_buffer():
     assert held and all("/000002/" in key for key in held)
     assert all(held <= set(state.checkpointed) for state in seen if state.saved == 3)
     assert not held & set(world.storage)
-
-
-SMALL = (
-    "algorithm.name=vdn", "algorithm.buffer_size=60", "algorithm.updates_per_round=2", "algorithm.batch_size=8",
-    "algorithm.hidden=[4]", "actors.num_envs=2", "actors.rollouts=2", "algorithm.epsilon_steps=40",
-    "placement.chain=2",
-)  # fmt: skip
-TASK = ("task.name=toy/signal", "evaluation.every=2", "evaluation.episodes=2", "evaluation.final_episodes=2")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", ["packed", "whole"])
-def test_a_detached_run_that_loses_functions_learns_from_the_same_rounds(rule, tmp_path):
-    settings = (*SMALL, f"placement.rule={rule}", "stop.rounds=4")
-    undisturbed = Detached(*settings).run()
-    driven = train(tmp_path / "run", [*TASK, *settings])
-    assert undisturbed.weights == driven.sha256
-    for number in range(3, undisturbed.written, 11):
-        world = Detached(*settings).run(deadly=number if number % 2 else -number)
-        assert (world.state.status, world.deaths) == ("finished", 1)
-        assert world.weights == undisturbed.weights
-        assert world.state.past == undisturbed.state.past
-
-
-def test_a_run_that_goes_on_after_its_end_keeps_its_rounds():
-    world = World(plan("packed", 60, "stop.rounds=3"), well)
-    world.finish()
-    world.plan = plan("packed", 60, "stop.rounds=6")
-    state = world.finish(world.driver())
-    learned = {request.address.round: request for request in world.invoker.asked if isinstance(request, LearnTask)}
-    assert rounds_of(learned[3]) == [1, 2]
-    assert [round_.round for round_ in state.past] == [3, 4, 5]
 
 
 def test_a_placement_that_changes_on_the_way_changes_no_round_of_the_buffer():

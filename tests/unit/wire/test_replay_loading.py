@@ -80,14 +80,6 @@ def test_what_is_kept_or_at_hand_is_not_read_again():
     assert firsts(kept) == [20_000, 21_000, 30_000, 31_000]
 
 
-def test_of_a_round_played_again_the_new_bytes_count():
-    storage, kept = Stored(), ReplayBuffer(SPEC)
-    load_rounds(kept, [Past(round=1, rollouts=2, trajectories=(store(storage, "first", 1),))], {}, storage)
-    again = Past(round=1, rollouts=2, trajectories=(store(storage, "again", 7, rounds=(1,)),))
-    load_rounds(kept, [again], {}, storage)
-    assert firsts(kept) == [70_000, 71_000]
-
-
 def window(storage, name, *rounds):
     objects = {n: store(storage, f"{name} {n}", 10 * len(name) + n, rounds=(n,)) for n in rounds}
     return [Past(round=n, rollouts=2, trajectories=(ref,)) for n, ref in objects.items()]

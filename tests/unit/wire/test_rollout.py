@@ -189,14 +189,6 @@ def test_actions_are_drawn_anew_for_every_seed_round_and_rollout_in_a_determinis
     assert len(set(taken)) == 4
 
 
-def test_a_rollouts_bytes_do_not_depend_on_the_rollouts_packed_with_it():
-    together, reply = sample_rollouts((4, 5, 6))
-    apart = [sample_rollouts((rollout,)) for rollout in (4, 5, 6)]
-    assert same_bytes(together, {name: array for tensors, _ in apart for name, array in tensors.items()})
-    assert reply.returns == tuple(value for _, one in apart for value in one.returns)
-    assert reply.env_steps == 3 * 9 * 6
-
-
 def test_a_rollout_shorter_than_an_episode_is_refused():
     with pytest.raises(
         BadRequest, match=r"actors\.rollout_length is 3, shorter than an episode of toy/signal \(4 steps\)"

@@ -16,7 +16,7 @@ from marless.functions.algorithms.ppo.specs import MappoConfig
 from marless.functions.environments import registry
 from marless.functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Observation, Step
 from marless.functions.environments.mpe.engine import Body, Engine, Scenario
-from marless.functions.errors import BadRequest, NotFinite
+from marless.functions.errors import NotFinite
 from marless.functions.messages.actor import SampleTask
 from marless.functions.messages.team import Team
 from marless.functions.policies import Policy
@@ -336,11 +336,3 @@ def test_what_a_policy_makes_that_is_not_finite_is_the_policys():
     made = {name: np.full_like(array, np.nan) for name, array in weights(engine.spec, team).items()}
     with pytest.raises(NotFinite, match="rollout 7: log_probability/0 holds NaN or infinity"):
         collect_side_by_side(engine, Policy(engine.spec, team, made), 3, 0, 0, (7,))
-
-
-def test_rollouts_shorter_than_an_episode_are_refused():
-    task, tensors = sampling(TASKS["adversary"], (0, 1), 2, 24)
-    with pytest.raises(
-        BadRequest, match=r"actors\.rollout_length is 24, shorter than an episode of mpe/simple_adversary"
-    ):
-        play(task, tensors, 0)

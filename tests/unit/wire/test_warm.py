@@ -45,13 +45,6 @@ def value(storage, ref):
     return array
 
 
-def test_an_object_is_read_from_storage_once():
-    storage = Counting()
-    ref = stored(storage, "k", 1)
-    assert value(storage, ref)[0] == value(storage, ref)[0] == 1
-    assert storage.reads == 1
-
-
 def test_what_a_task_writes_into_its_arrays_the_next_task_does_not_see():
     storage = Counting()
     ref = stored(storage, "k", 1)

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 from simulated import MemoryStorage
-from task_fields import changed, make_task
+from task_fields import ask, changed, make_task
 
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, packs
 from marless.functions import codec, keys
@@ -17,7 +17,7 @@ from marless.functions.environments.base import EnvTask
 from marless.functions.learner.handler import handle as learn
 from marless.functions.learner.update import update
 from marless.functions.messages.actor import Behaviour, SampleTask
-from marless.functions.messages.exchange import Answer, Done
+from marless.functions.messages.exchange import Done
 from marless.functions.messages.learner import InitialiseTask, LearnTask, WholeTask
 from marless.functions.messages.team import Team
 
@@ -40,10 +40,6 @@ MORE = {
     "numbers": {"recurrent": True, "data_chunk_length": 2, "reward": "team"},
 }
 SUMMARIES = ("behaviour", "density", "curvature", "noise")
-
-
-def ask(handler, task, blobs):
-    return msgspec.json.decode(handler(msgspec.json.encode(task), blobs), type=Answer)
 
 
 class Run:
