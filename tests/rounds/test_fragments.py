@@ -3,7 +3,7 @@
 from functools import cache
 
 import pytest
-from driver import CONTROLLER, SMALL, part_of_run
+from driver import CONTROLLER, SMALL, in_flight, stores_what_it_needs
 from driver import train as drive
 from task_fields import make_task
 
@@ -78,16 +78,13 @@ def test_the_placement_changes_nothing(train, split, task, placement):
     ("task", "phase"), [(SAVED, "sample"), (SAVED, "learn"), (PLAYED_AGAIN, "learn"), (PLAYED_AGAIN, "sample")]
 )
 def test_a_killed_run_goes_on_with_its_episodes(tmp_path, task, phase):
-    def moment(state):
-        return (state.round, part_of_run(state)) == (4, phase) and any(slot.waiting for slot in state.slots.values())
-
+    moment = in_flight(4, phase)
     settings = [*SMALL, *FRAGMENTS, task, "placement.rule=split", "checkpoint_every=2"]
     expected = outcome(drive(tmp_path / "undisturbed", settings))
     assert moment(drive(tmp_path / "killed", settings, leave=moment).state)
     again = drive(tmp_path / "killed", settings)
     assert outcome(again) == expected
-    left = {str(path.relative_to(tmp_path / "killed/objects")) for path in (tmp_path / "killed").rglob("*.safetensors")}
-    assert left == {ref.key for ref in again.state.durable_refs}
+    assert stores_what_it_needs(tmp_path / "killed", again)
     assert [one.rollouts for one in again.state.unfinished] == [(0,), (1,), (2,)]
 
 

@@ -52,16 +52,6 @@ def test_the_placement_of_learners_changes_no_weight(train, algorithm, sharing):
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("sharing", ["sharing.rule=none", "sharing.rule=all"])
-def test_critics_that_see_their_own_observation_too_are_the_same_in_every_placement(train, sharing):
-    seeing = ("algorithm.name=mappo", "algorithm.critic_input=state+observation", sharing)
-    runs = [train(*seeing, placement) for placement in PLACEMENTS]
-    runs.append(train(*seeing, SPLIT, workers=2))
-    assert len({run.sha256 for run in runs}) == 1
-    assert runs[0].sha256 != train("algorithm.name=mappo", sharing).sha256
-
-
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("algorithm", VARIANTS)
 def test_groups_by_hand_are_fixed_and_the_same_however_they_are_written(train, algorithm):
     one, other = (train(algorithm, f"sharing.groups={groups}") for groups in (PAIR, PAIR_TURNED))
@@ -71,15 +61,40 @@ def test_groups_by_hand_are_fixed_and_the_same_however_they_are_written(train, a
     assert train(algorithm, whole).sha256 == train(algorithm, "sharing.rule=all").sha256
 
 
+MEMBER, NORMALISED = ("sharing.rows=member",), ("algorithm.normalise_observations=true",)
+NORMS = ("sharing.rule=all", "actors.rollouts=2", "algorithm.hidden=[16,16]", "stop.rounds=3")
+ROWS = (f"sharing.groups={PAIR}", "actors.rollouts=3")
+# Settings of a run, and what is added to them.
+LEARNING = {
+    "own observation": (("algorithm.name=mappo", "sharing.rule=none"), ("algorithm.critic_input=state+observation",)),
+    "ippo's member rows": (("algorithm.name=ippo", *ROWS), MEMBER),
+    "mappo's member rows": (("algorithm.name=mappo", *ROWS), MEMBER),
+    "ippo normalised": (("algorithm.name=ippo", *ROWS, *MEMBER), NORMALISED),
+    "mappo normalised": (("algorithm.name=mappo", *ROWS), NORMALISED),
+    "happo normalised": (("algorithm.name=happo", *ROWS), NORMALISED),
+    "mappo's norms": (("algorithm.name=mappo", *NORMS), ("algorithm.layer_norm=true",)),
+    "recurrent norms": (("algorithm.name=ippo", "algorithm.recurrent=true", *NORMS), ("algorithm.layer_norm=true",)),
+    "qmix's norms": (("algorithm.name=qmix", *SMALL_UPDATES, *NORMS), ("algorithm.layer_norm=true",)),
+    "maddpg's norms": (("algorithm.name=maddpg", *SMALL_UPDATES, *NORMS), ("algorithm.layer_norm=true",)),
+    "ippo's schedules": (
+        ("algorithm.name=ippo", "sharing.rule=none", "algorithm.hidden=[8,8]"),
+        ("algorithm.lr_schedule=linear", "algorithm.ent_schedule=cosine"),
+    ),
+    "maddpg's schedule": (
+        ("algorithm.name=maddpg", "sharing.rule=none", "algorithm.hidden=[8,8]", *SMALL_UPDATES),
+        ("algorithm.lr_schedule=cosine",),
+    ),
+}
+
+
 @ELSEWHERE
-@pytest.mark.parametrize("algorithm", VARIANTS)
-def test_a_share_of_rows_is_the_same_in_every_placement(train, algorithm, elsewhere):
-    share = (algorithm, f"sharing.groups={PAIR}", "sharing.rows=member", "actors.rollouts=2")
-    runs = [train(*share, placement) for placement in (SPLIT, *elsewhere)]
-    runs.append(train(*share, SPLIT, "placement.pack=2", workers=2))
-    assert len({run.sha256 for run in runs}) == 1
-    pooled = train(*share, "sharing.rows=pooled")
-    assert runs[0].sha256 != pooled.sha256
+@pytest.mark.parametrize("name", LEARNING)
+def test_what_is_added_is_the_same_in_every_placement(train, name, elsewhere):
+    plain, more = LEARNING[name]
+    runs = [train(*plain, *more, placement) for placement in (SPLIT, *elsewhere)]
+    runs.append(train(*plain, *more, SPLIT, "placement.pack=2", workers=2))
+    assert len({run.sha256 for run in runs}) == len({run.state.final for run in runs}) == 1
+    assert runs[0].sha256 != train(*plain).sha256
 
 
 @pytest.mark.one_in(2)
@@ -124,45 +139,6 @@ def test_packs_that_learn_are_those_of_the_round_in_flight_after_a_resume_with_o
     assert resumed.sha256 == train("task.agents=4", "sharing.rule=none", PLACEMENTS[2]).sha256
 
 
-@ELSEWHERE
-@pytest.mark.parametrize(
-    ("algorithm", "rows"),
-    [
-        ("algorithm.name=ippo", "member"),
-        ("algorithm.name=mappo", "pooled"),
-        ("algorithm.name=happo", "pooled"),
-        pytest.param("algorithm.name=ippo", "pooled", marks=pytest.mark.conformance),
-        pytest.param("algorithm.name=mappo", "member", marks=pytest.mark.conformance),
-    ],
-)
-def test_normalised_observations_are_the_same_in_every_placement(train, algorithm, rows, elsewhere):
-    options = (algorithm, f"sharing.groups={PAIR}", f"sharing.rows={rows}", "actors.rollouts=3")
-    normalised = (*options, "algorithm.normalise_observations=true")
-    runs = [train(*normalised, placement) for placement in (SPLIT, *elsewhere)]
-    runs.append(train(*normalised, SPLIT, "placement.pack=2", workers=2))
-    assert len({run.sha256 for run in runs}) == 1
-    assert len({run.state.final for run in runs}) == 1
-    assert runs[0].sha256 != train(*options).sha256
-
-
-@ELSEWHERE
-@pytest.mark.parametrize(
-    "learning",
-    [
-        ("algorithm.name=mappo",),
-        ("algorithm.name=ippo", "algorithm.recurrent=true"),
-        ("algorithm.name=qmix", *SMALL_UPDATES),
-        ("algorithm.name=maddpg", *SMALL_UPDATES),
-    ],
-)
-def test_normalised_layers_are_the_same_in_every_placement(train, learning, elsewhere):
-    options = (*learning, "sharing.rule=all", "actors.rollouts=2", "algorithm.hidden=[16,16]", "stop.rounds=3")
-    runs = [train(*options, "algorithm.layer_norm=true", rule) for rule in (SPLIT, *elsewhere)]
-    runs.append(train(*options, "algorithm.layer_norm=true", SPLIT, workers=2))
-    assert len({run.sha256 for run in runs}) == 1
-    assert runs[0].sha256 != train(*options).sha256
-
-
 @pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize(
@@ -182,22 +158,11 @@ def test_placement_and_workers_change_no_weight_with_torch(train, learning):
     assert runs[0].sha256 != train(*options, SPLIT).sha256
 
 
-@ELSEWHERE
-@pytest.mark.parametrize(
-    "learning",
-    [
-        ("algorithm.name=ippo", "algorithm.lr_schedule=linear", "algorithm.ent_schedule=cosine"),
-        ("algorithm.name=maddpg", "algorithm.lr_schedule=cosine", *SMALL_UPDATES),
-    ],
-)
-def test_schedules_are_the_same_in_every_placement(train, learning, elsewhere):
-    options = (*learning, "sharing.rule=none", "algorithm.hidden=[8,8]")
-    runs = [train(*options, rule) for rule in (SPLIT, *elsewhere)]
-    assert len({run.sha256 for run in runs}) == 1
-    # The same limit in steps, of which a round has 8 times 25.
-    assert train(*options, "stop.env_steps=800", "stop.rounds=100").sha256 == runs[0].sha256
-    constant = [option for option in options if "schedule" not in option]
-    assert train(*constant).sha256 != runs[0].sha256
+@pytest.mark.parametrize("name", ["ippo's schedules", "maddpg's schedule"])
+def test_schedules_fall_by_steps_as_by_rounds(train, name):
+    """A round has 8 times 25 steps."""
+    options = (*LEARNING[name][0], *LEARNING[name][1])
+    assert train(*options, "stop.env_steps=800", "stop.rounds=100").sha256 == train(*options, SPLIT).sha256
 
 
 def test_placement_changes_no_evaluation(train):

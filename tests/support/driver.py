@@ -57,6 +57,13 @@ def part_of_run(state: State) -> str:
     return "learn" if any(work.startswith("learn/") for work in state.slots) else "sample"
 
 
+def in_flight(round_: int, phase: str) -> Callable[[State], bool]:
+    """The moment at which tasks of the phase of the round are in flight, to leave a run at."""
+    return lambda state: (
+        (state.round, part_of_run(state)) == (round_, phase) and any(slot.waiting for slot in state.slots.values())
+    )
+
+
 @dataclass(frozen=True)
 class Trained:
     """The result of a driver: its last state, the lines of metrics.jsonl, the hash of the weights, the bill."""
@@ -69,6 +76,13 @@ class Trained:
 
 def outcome(run: Trained) -> tuple[object, ...]:
     return run.sha256, [(line.return_mean, line.metrics, line.evaluation) for line in run.lines], run.state.final
+
+
+def stores_what_it_needs(folder: Path, run: Trained) -> bool:
+    """Whether the folder holds the objects that the run needs to go on, and no other."""
+    objects = folder / local.OBJECTS
+    left = {str(path.relative_to(objects)) for path in objects.rglob("*.safetensors")}
+    return left == {ref.key for ref in run.state.durable_refs}
 
 
 def train(

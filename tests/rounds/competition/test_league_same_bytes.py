@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from driver import SMALL, outcome, part_of_run
+from driver import SMALL, in_flight, outcome, stores_what_it_needs
 from driver import train as drive
 
 LEAGUE = (
@@ -34,10 +34,13 @@ def test_the_placement_changes_nothing_of_a_league(train, method):
         assert outcome(balanced) == outcome(split)
 
 
-def test_a_league_whose_placement_is_planned_trains_with_the_same_bytes_and_always_has_actors(train):
+def test_a_league_is_the_same_planned_or_in_messages(train):
+    split = train(*LEAGUE, "placement.rule=split")
     planned = train(*LEAGUE, "placement.rule=auto")
-    assert outcome(planned) == outcome(train(*LEAGUE, "placement.rule=split"))
+    inline = train(*LEAGUE, "placement.rule=fused", "placement.inline_objects=true", "checkpoint_every=2")
+    assert outcome(planned) == outcome(inline) == outcome(split)
     assert len(planned.lines) == 5 and "whole" not in {line.placement for line in planned.lines}
+    assert train(*LEAGUE, "league.rule=none", "placement.rule=split").sha256 != split.sha256
 
 
 @pytest.mark.one_in(2)
@@ -51,33 +54,18 @@ def test_a_script_in_the_league_is_met_with_the_same_bytes_for_any_placement(tra
     assert split.sha256 != train(*LEAGUE, *METHODS[method], "placement.rule=split").sha256
 
 
-def test_inline_objects_change_nothing_of_a_league(train):
-    inline = train(*LEAGUE, "placement.rule=fused", "placement.inline_objects=true", "checkpoint_every=2")
-    assert outcome(inline) == outcome(train(*LEAGUE, "placement.rule=split"))
-
-
-def test_a_league_changes_what_is_learned(train):
-    alone = train(*LEAGUE, "league.rule=none", "placement.rule=split")
-    assert alone.sha256 != train(*LEAGUE, "placement.rule=split").sha256
-
-
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("phase", ["sample", "learn"])
 def test_a_killed_league_goes_on_with_its_checkpoints(tmp_path, phase):
-    def moment(state):
-        return (state.round, part_of_run(state)) == (3, phase) and any(slot.waiting for slot in state.slots.values())
-
     settings = [*SMALL, *LEAGUE, "placement.rule=split", "checkpoint_every=2"]
-    (tmp_path / "undisturbed").mkdir()
     expected = drive(tmp_path / "undisturbed", settings)
-    (tmp_path / "killed").mkdir()
+    moment = in_flight(3, phase)
     assert moment(drive(tmp_path / "killed", settings, leave=moment).state)
     again = drive(tmp_path / "killed", settings)
     assert outcome(again) == outcome(expected)
     # 0, 1, 2 and 3 are one too many: every second is kept, and added.
     assert [one.round for one in again.state.league.checkpoints] == [0, 2, 4]
-    left = {str(path.relative_to(tmp_path / "killed/objects")) for path in (tmp_path / "killed").rglob("*.safetensors")}
-    assert left == {ref.key for ref in again.state.durable_refs}
+    assert stores_what_it_needs(tmp_path / "killed", again)
 
 
 @pytest.mark.slow

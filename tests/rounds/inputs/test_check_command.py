@@ -3,15 +3,10 @@
 import shlex
 
 import pytest
-from commands import SMALL, Commands
+from commands import SMALL
 
+pytestmark = pytest.mark.usefixtures("no_processes")
 PROMISES = "stated.promises:"
-
-
-@pytest.fixture
-def marless(tmp_path, shell, capfd, no_processes):
-    shell.cd(tmp_path)
-    return Commands(capfd)
 
 
 def rows_of(said):
