@@ -1,7 +1,6 @@
 """The thorough half of the kill tests: interruptions of every kind at random moments."""
 
 import os
-import random
 import signal
 import time
 
@@ -11,21 +10,12 @@ from killed_runs import OPTIONS, Process, gone, same
 
 pytestmark = pytest.mark.conformance
 
-# Every run draws new moments; set this to repeat those of a failure.
-SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
-
 
 @pytest.fixture(scope="module")
 def lasts(tmp_path_factory):
     start = time.monotonic()
     Process(tmp_path_factory.mktemp("lasts")).end()
     return time.monotonic() - start
-
-
-@pytest.fixture
-def draw(request):
-    print(f"CHAOS_SEED={SEED}")
-    return random.Random(f"{SEED} {request.node.name}")
 
 
 def started(folder, draw, lasts):

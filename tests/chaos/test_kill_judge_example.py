@@ -6,7 +6,6 @@ The judge is the example's own, in the same sandbox, behind one that counts what
 import hashlib
 import json
 import os
-import random
 import signal
 import subprocess
 import time
@@ -22,8 +21,6 @@ from marless.infra.local.file_storage import FileStorage
 
 pytestmark = [pytest.mark.conformance, needs_bubblewrap]
 
-# Every run draws new moments; set this to repeat those of a failure.
-SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
 EXAMPLE = Path(__file__).parents[2] / "examples/judge.toml"
 # What is killed often enough is tried often enough.
 SETTINGS = ("resources.judge.serve=counted_writers:grade", "resources.judge.attempts=10", "attempts=10")
@@ -114,9 +111,8 @@ def command_line(pid):
     return b""
 
 
-def test_hundred_kills_of_the_whole_group_ask_no_question_twice_and_change_no_byte(tmp_path):
-    print(f"CHAOS_SEED={SEED}")
-    draw, kills = random.Random(SEED), 100
+def test_hundred_kills_of_the_whole_group_ask_no_question_twice_and_change_no_byte(tmp_path, draw):
+    kills = 100
     rounds = round(ROUNDS_PER_KILL * kills)
     undisturbed, killed = Typed(tmp_path, "undisturbed", rounds), Typed(tmp_path, "killed", rounds)
     undisturbed.finish()
@@ -138,11 +134,10 @@ def test_hundred_kills_of_the_whole_group_ask_no_question_twice_and_change_no_by
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5], ids=["the driver lives", "the driver is killed after half of them"])
-def test_thirty_kills_of_workers_and_of_the_judge_itself_change_no_byte(tmp_path, share):
+def test_thirty_kills_of_workers_and_of_the_judge_itself_change_no_byte(tmp_path, draw, share):
     """A question is asked twice only where the process that was at it was killed, and what a driver that lives has
     heard of is on the bill."""
-    print(f"CHAOS_SEED={SEED}")
-    draw, kills = random.Random(SEED), 30
+    kills = 30
     rounds = round(ROUNDS_PER_KILL * kills)
     undisturbed, killed = Typed(tmp_path, "undisturbed", rounds), Typed(tmp_path, "killed", rounds)
     undisturbed.finish()

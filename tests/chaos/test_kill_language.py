@@ -1,8 +1,5 @@
 """Agents that speak: drivers and workers killed at random moments, and the adapters are the same bytes."""
 
-import os
-import random
-
 import pytest
 
 pytest.importorskip("torch")
@@ -11,8 +8,6 @@ from driver import stored_inputs_of, train
 from killed_runs import kill_at_random
 from language_runs import RELAY, relay_base
 
-# Every run draws new moments; set this to repeat those of a failure.
-SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
 OPTIONS = (
     *(setting for setting in RELAY if not setting.startswith("stop.")),
     "base.rank=2",
@@ -31,14 +26,13 @@ OPTIONS = (
         pytest.param(50, 400, marks=pytest.mark.conformance, id="50 kills"),
     ],
 )
-def test_kills_change_no_byte_of_what_roles_learn(tmp_path, kills, rounds, lag):
-    print(f"CHAOS_SEED={SEED}")
+def test_kills_change_no_byte_of_what_roles_learn(tmp_path, draw, kills, rounds, lag):
     base = tmp_path / "relay.safetensors"
     base.write_bytes(relay_base())
     options = (*OPTIONS, f"base.model={base}", f"stop.rounds={rounds}", f"pipeline.lag={lag}")
     folder, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
     expected = train(undisturbed, options, workers=2, inputs=stored_inputs_of(undisturbed, options))
-    kill_at_random(folder, kills, rounds, random.Random(SEED), options)
+    kill_at_random(folder, kills, rounds, draw, options)
     killed = train(folder, options, workers=3, inputs=stored_inputs_of(folder, options))
     assert killed.state.status == "finished"
     assert killed.sha256 == expected.sha256

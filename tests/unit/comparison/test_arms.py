@@ -9,11 +9,6 @@ from marless.comparison.run_selection import collect
 from marless.coordinator.errors import UserError
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path, shell):
-    shell.cd(tmp_path)
-
-
 def test_runs_that_differ_in_seed_alone_are_one_arm():
     assert arms(made("a", seed=2), made("b", seed=1)) == ({"mappo": {"toy/signal": [1, 2]}}, {})
 

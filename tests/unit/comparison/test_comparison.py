@@ -18,11 +18,6 @@ IPPO = ("algorithm.name=ippo",)
 MPE = ("task.name=mpe/simple_spread",)
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path, shell):
-    shell.cd(tmp_path)
-
-
 def compared(axis="steps"):
     names = sorted((path.name for path in Path("runs").iterdir()), reverse=True)
     arms, _ = arms_of(collect(names).runs)

@@ -13,11 +13,6 @@ from marless.coordinator.errors import USER_ERROR, UserError
 from marless.reports.provenance import written_by
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path, shell):
-    shell.cd(tmp_path)
-
-
 def a_file(name, task, algorithms):
     """A file of one task: by algorithm and seed the mean returns after 100, 200 ... steps; absolute is the last."""
     content = {

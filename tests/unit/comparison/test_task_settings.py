@@ -17,11 +17,6 @@ BONUS, AGENTS = "task.options.bonus={}", "task.agents={}"
 SPREAD, TOY = "task.name=mpe/simple_spread", "task.name=toy/signal"
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path, shell):
-    shell.cd(tmp_path)
-
-
 def arms(*names, by=()):
     found, left_out = made_runs.arms(*names, by=by)
     assert not left_out

@@ -1,0 +1,8 @@
+"""Runs of each test are in a folder of its own."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, shell):
+    shell.cd(tmp_path)
