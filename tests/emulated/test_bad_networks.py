@@ -93,7 +93,7 @@ def some_and_all(*quick):
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("driven", DRIVEN)
 @pytest.mark.parametrize(("kind", "enough"), some_and_all("forgetful", "tearing", "losing"))
-def test_a_driven_run_over_a_bad_network_is_as_over_a_good_one(place, marless, expected, network, kind, enough, driven):
+def test_a_bad_network_changes_no_driven_run(place, marless, expected, network, kind, enough, driven):
     conditions, name_of_fault = KINDS[kind]
     total, settings = 0, DRIVEN[driven]
     while total < enough:
@@ -111,9 +111,7 @@ def test_a_driven_run_over_a_bad_network_is_as_over_a_good_one(place, marless, e
 
 
 @pytest.mark.parametrize(("kind", "enough"), some_and_all("losing"))
-def test_a_detached_run_that_is_begun_and_watched_over_a_bad_network_is_as_over_a_good_one(
-    place, marless, finished, expected, network, kind, enough
-):
+def test_a_bad_network_changes_no_detached_run(place, marless, finished, expected, network, kind, enough):
     conditions, name_of_fault = KINDS[kind]
     total = 0
     while total < enough:

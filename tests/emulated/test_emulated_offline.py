@@ -42,9 +42,7 @@ def expire(place):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("placement", ["split", "whole"])
-def test_a_run_goes_on_in_fresh_functions_when_every_trajectory_has_expired(
-    place, marless, expected, recorded, placement
-):
+def test_a_run_outlives_its_expired_trajectories(place, marless, expected, recorded, placement):
     recorded(marless)
     name = f"offline-{placement}"
     settings = (*BC, *QUICK, f"placement.rule={placement}", "placement.chain=1")

@@ -186,9 +186,7 @@ def test_episodes_go_on_from_function_to_function(place, marless, finished, expe
 
 
 @pytest.mark.conformance
-def test_a_round_is_summed_in_functions_although_an_event_is_lost_and_all_later_ones_are_doubled(
-    place, marless, finished, expected
-):
+def test_lost_and_doubled_events_change_no_sum(place, marless, finished, expected):
     """Four sums of each of two rounds, each a function that reports to a set of its own."""
     settings = (
         "algorithm.epochs=1", "algorithm.num_minibatches=1", "actors.rollouts=4", "pipeline.micro_batch=1",

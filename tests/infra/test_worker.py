@@ -83,9 +83,7 @@ def members(table, ask):
     ("handle", "kind", "message"),
     [(slow, "timeout", "AttemptTimedOut: no answer within 0.4 s"), (crash, "crash", "ValueError: no such landmark")],
 )
-def test_an_attempt_without_an_answer_is_reported_once_and_the_function_returns(
-    serving, variables, handle, kind, message
-):
+def test_an_attempt_without_answer_is_reported_once(serving, variables, handle, kind, message):
     ask = {slow: "1", crash: "2"}[handle]
     # The second of two tasks wakes the coordinator; there is none here.
     reply = serving(handle)(report_to=ReportTo(ask=ask, index=0, count=2, coordinator="c:1"))

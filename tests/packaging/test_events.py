@@ -7,6 +7,7 @@ from typing import get_args
 import msgspec
 import pytest
 from samtranslator.yaml_helper import yaml_parse
+from simulated import NoStorage
 
 from marless.functions.messages.exchange import Answer, Done, Request
 from marless.infra.deployment import template
@@ -15,16 +16,6 @@ from scripts.functions_at_work import account
 
 FILES = {path.relative_to(EVENTS).as_posix(): path.read_bytes() for path in sorted(EVENTS.glob("*/*.json"))}
 TASKS = [name for name in FILES if not name.startswith("coordinator/")]
-
-
-class Nothing:
-    """Storage that cannot be asked: the events bring all objects, and take theirs back in the answer."""
-
-    def get(self, key, size=None):
-        pytest.fail(f"{key} was read from storage")
-
-    def put(self, key, body):
-        pytest.fail(f"{key} was stored")
 
 
 def test_there_is_an_event_of_every_kind_and_no_other_file():
@@ -37,7 +28,7 @@ def test_there_is_an_event_of_every_kind_and_no_other_file():
 @pytest.mark.parametrize("name", TASKS)
 def test_a_function_answers_its_events_without_a_bucket(name):
     handle = import_module(f"marless.functions.{name.partition('/')[0]}.handler").handle
-    answer = msgspec.json.decode(handle(FILES[name], Nothing()), type=Answer)
+    answer = msgspec.json.decode(handle(FILES[name], NoStorage()), type=Answer)
     assert isinstance(answer, Done), answer
     task = msgspec.json.decode(FILES[name], type=Request)
     assert answer.id == task.address.id

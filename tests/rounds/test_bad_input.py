@@ -302,7 +302,7 @@ def test_a_run_has_one_driver(marless):
     assert marless(*MORE).code == 0
 
 
-def test_a_full_disk_ends_the_command_in_one_line_and_the_run_goes_on_when_there_is_room(marless):
+def test_a_full_disk_stops_a_run_resumably(marless):
     source = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000));"
         "from marless.cli.app import main; sys.exit(main())"

@@ -196,7 +196,7 @@ def goes_on_elsewhere(train, folder, method):
     same(run, train(*method, SPLIT))
 
 
-def test_a_run_that_goes_on_after_its_end_goes_on_as_if_it_had_not_ended(train, tmp_path):
+def test_a_continued_off_policy_run_equals_a_longer_one(train, tmp_path):
     options = [*SMALL, *QMIX, "placement.rule=packed"]
     drive(tmp_path, [*options, "stop.rounds=3"])
     longer = drive(tmp_path, options)

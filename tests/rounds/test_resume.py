@@ -156,7 +156,7 @@ def test_a_driver_that_comes_too_late_to_take_over_deletes_nothing(drivers, undi
     assert weights_sha256(old.state, backend.storage) == undisturbed.sha256
 
 
-def test_a_finished_run_that_goes_on_arrives_where_a_longer_one_does_unless_its_step_falls(tmp_path, undisturbed):
+def test_a_continued_run_equals_a_longer_one(tmp_path, undisturbed):
     constant = [*OPTIONS, "algorithm.lr_schedule=constant"]
     drive(tmp_path / "one", [*constant, "stop.rounds=3"])
     longer, whole = (drive(tmp_path / name, [*constant, "stop.rounds=5"]) for name in ("one", "other"))

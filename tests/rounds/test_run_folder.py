@@ -298,7 +298,7 @@ def test_a_second_signal_ends_at_once_and_the_run_goes_on_all_the_same(marless, 
     assert summary("first")["weights_sha256"] == summary("whole")["weights_sha256"]
 
 
-def test_a_finished_run_goes_on_with_a_higher_limit_as_if_it_had_been_there_from_the_start(marless, first):
+def test_a_higher_limit_continues_a_finished_run_alike(marless, first):
     marless.train("whole", "stop.rounds=6")
     assert marless("resume", "first", "stop.rounds=6").code == 0
     assert summary("first")["weights_sha256"] == summary("whole")["weights_sha256"]
@@ -444,7 +444,7 @@ def test_a_damaged_plan_is_reported_in_its_row_and_hides_no_other_run(marless, f
     assert "runs/second/plan.json cannot be read" in said.out[1]
 
 
-def test_a_finished_run_that_went_on_and_was_killed_is_not_reported_as_it_was_before(marless, signalled):
+def test_a_continued_run_that_was_killed_is_interrupted(marless, signalled):
     marless.train("first", "evaluation.every=3")
     signalled(signal.SIGINT, round=5, insists=True)
     assert marless("resume", "first", "stop.rounds=8", "--workers", "1").code == 130

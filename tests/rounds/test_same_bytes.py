@@ -127,7 +127,7 @@ def test_halves_of_groups_change_no_weight_and_no_metric(train, algorithm, shari
     assert [line.metrics for line in halved.lines] == [line.metrics for line in fused.lines]
 
 
-def test_packs_that_learn_are_those_of_the_round_in_flight_after_a_resume_with_other_workers(train, tmp_path):
+def test_other_workers_keep_the_packs_in_flight(train, tmp_path):
     def one_answered(state):
         return state.round == 2 and part_of_run(state) == "learn" and any(slot.done for slot in state.slots.values())
 

@@ -168,6 +168,28 @@ class MemoryStorage(dict):
         return sorted(key for key in self if key.startswith(prefix))
 
 
+class ReadStorage(MemoryStorage):
+    """Remembers the keys that were read, in order."""
+
+    def __init__(self, *objects):
+        super().__init__(*objects)
+        self.asked = []
+
+    def get(self, key, size=None):
+        self.asked.append(key)
+        return super().get(key, size)
+
+
+class NoStorage:
+    """Storage that nobody may ask: objects travel inside messages."""
+
+    def get(self, key, size=None):
+        raise AssertionError(f"{key} was read from storage")
+
+    def put(self, key, body):
+        raise AssertionError(f"{key} was put into storage")
+
+
 class MemoryLedger(dict):
     """Items in memory; `commits` counts writes."""
 

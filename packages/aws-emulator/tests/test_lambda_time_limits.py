@@ -29,9 +29,7 @@ def test_an_environment_that_is_too_old_is_replaced(monkeypatch):
 
 
 @pytest.mark.parametrize(("patience_s", "first"), [(60.0, "deeds"), (0.0, "other")])
-def test_a_free_environment_goes_to_its_own_version_unless_another_call_has_waited_too_long(
-    monkeypatch, meeting, tmp_path, patience_s, first
-):
+def test_a_free_environment_goes_to_its_own_version(monkeypatch, meeting, tmp_path, patience_s, first):
     monkeypatch.setattr(pool, "PATIENCE_S", patience_s)
     note = {"do": "append", "file": str(tmp_path / "order")}
     with serving(most_processes=1) as service, ThreadPoolExecutor(3) as threads:

@@ -134,9 +134,7 @@ def test_this_machine_s_head_takes_the_user_s_token_without_being_told(ray, head
 
 
 @pytest.mark.parametrize("argv", COMMANDS, ids=lambda argv: argv[0])
-def test_each_command_says_in_one_line_that_ray_is_not_installed_or_too_old_or_has_no_head_there(
-    argv, ray, nobody, marless, shell
-):
+def test_commands_without_ray_say_so_in_one_line(argv, ray, nobody, marless, shell):
     shell.uninstall("ray")
     lines = {"back-end ray needs packages that are not installed: ": marless(*argv, "--backend", "ray")}
     ray("2.9.0")

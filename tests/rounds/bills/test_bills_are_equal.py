@@ -35,9 +35,7 @@ def quantity(lines, name):
 
 
 @pytest.mark.slow
-def test_a_run_is_billed_the_same_reads_by_any_number_of_workers_in_this_process_beside_others_and_before(
-    marless, processes
-):
+def test_any_number_of_workers_is_billed_the_same_reads(marless, processes):
     study(Path("all.toml"), *(setting(name, own) for name, own in SETTINGS.items()), head='seeds = "1"', base=TINY)
     assert marless("study", "all.toml", "--workers", "3").code == 0
     for name, own in SETTINGS.items():

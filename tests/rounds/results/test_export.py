@@ -160,9 +160,7 @@ def test_every_agent_has_a_table_that_says_where_each_row_is_from(trained, tmp_p
     assert parquet.read_table("exports/a-parquet/final.parquet").num_rows == len(data["episode_starts"]) - 1
 
 
-def test_a_run_that_plays_otherwise_than_it_recorded_is_refused_at_the_first_round_that_differs(
-    trained, tmp_path, shell, capfd
-):
+def test_the_first_round_that_plays_otherwise_is_refused(trained, tmp_path, shell, capfd):
     shell.cd(tmp_path)
     shutil.copytree(trained / "runs/a", "runs/a")
     metrics = Path("runs/a/metrics.jsonl")

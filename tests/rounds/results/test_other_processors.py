@@ -32,9 +32,7 @@ def weights(folder, name):
     return json.loads((folder / "runs" / name / "summary.json").read_text())["weights_sha256"]
 
 
-def test_an_exact_run_goes_on_under_the_name_of_another_processor_and_others_do_not(
-    marless, tmp_path, shell, processes
-):
+def test_only_exact_runs_continue_on_another_processor(marless, tmp_path, shell, processes):
     def train(name, *settings):
         assert marless("train", *RUN, *settings, "--run", name, "--backend", "inline").code == 0
 

@@ -144,26 +144,23 @@ def test_a_late_answer_of_an_earlier_attempt_is_metered_and_not_counted():
     assert late.meter.actor.invocations == asked.meter.actor.invocations + 1
 
 
+def test_attempts_that_never_ran_cost_nothing():
+    plan, state, (request,) = waiting_sample()
+    throttled, withdrawn = (
+        heard(plan, state, report("actor", request, outcome=outcome)) for outcome in ("throttled", "withdrawn")
+    )
+    assert throttled.meter == withdrawn.meter == state.meter and throttled.lost_use == Meter()
+    assert throttled.slots["sample/00000-00000"].failures == 1
+    slot = withdrawn.slots["sample/00000-00000"]
+    assert (slot.failures, slot.waiting) == (0, False)
+    command = decide(plan, withdrawn)
+    assert isinstance(command, Dispatch) and [task.request.attempt for task in command.tasks] == [1]
+
+
 def test_a_report_of_another_round_is_only_metered():
     plan, state, (request,) = waiting_sample()
     other = apply(plan, state, Reported((AttemptEnded("", answered("actor", request), None),)))
     assert other.slots == state.slots and other.meter != state.meter
-
-
-def test_a_throttled_attempt_costs_nothing_and_counts_as_failure():
-    plan, state, (request,) = waiting_sample()
-    after = heard(plan, state, report("actor", request, outcome="throttled"))
-    assert after.meter == state.meter and after.lost_use == Meter()
-    assert after.slots["sample/00000-00000"].failures == 1
-
-
-def test_an_attempt_that_was_withdrawn_costs_nothing_and_is_no_failure():
-    plan, state, (request,) = waiting_sample()
-    after = heard(plan, state, report("actor", request, outcome="withdrawn"))
-    slot = after.slots["sample/00000-00000"]
-    assert (after.meter, slot.failures, slot.waiting) == (state.meter, 0, False)
-    command = decide(plan, after)
-    assert isinstance(command, Dispatch) and [task.request.attempt for task in command.tasks] == [1]
 
 
 def test_a_crash_is_billed_with_all_it_may_have_stored_and_read():
@@ -282,10 +279,6 @@ def test_resuming_bills_lost_attempts_at_their_reservation_once():
     assert resumed.meter.actor.billed_ms - state.meter.actor.billed_ms == 2 * 60_000
     assert resumed.meter == state.meter + resumed.lost_use
     assert apply(plan, resumed, Resumed()) == resumed
-
-
-def test_stopping_bills_attempts_without_a_report_and_resuming_does_not_bill_it_again():
-    plan, state, _ = waiting_sample("actors.rollouts=2")
     stopped = apply(plan, state, applying.events.Stopped("failed", "why"))
     assert stopped.meter.actor.attempts_lost == 2
     assert apply(plan, stopped, Resumed()).meter == stopped.meter

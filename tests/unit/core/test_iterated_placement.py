@@ -70,7 +70,7 @@ def test_what_groups_cannot_go_on_into_alone_is_not_fused():
     assert fused(MIXED, (0, 2), 2) == split(MIXED, (0, 2), 2)
 
 
-def test_a_stage_that_couples_is_fused_with_what_follows_it_and_not_with_what_comes_before():
+def test_a_coupling_stage_is_fused_with_later_stages():
     works = [[(work.name, work.stages) for work in wave] for wave in fused(GRAPHS["coupled"], (0, 1), 2)]
     assert works == [
         [(f"learn/{u:05d}/{'+'.join(names)}/g{g:02d}", names) for g in (0, 1)]

@@ -39,9 +39,7 @@ def sampled_in(refs):
     replay=st.sampled_from([None, 20, 60]),
 )
 @settings(max_examples=25, deadline=None, derandomize=True)
-def test_every_row_is_learned_so_many_rounds_late_and_is_there_until_then(
-    lag, rule, rollouts, checkpoint, kills, replay
-):
+def test_every_row_is_learned_after_the_lag(lag, rule, rollouts, checkpoint, kills, replay):
     settings = (f"pipeline.lag={lag}", f"placement.rule={rule}", f"actors.rollouts={rollouts}", "stop.rounds=10")
     replayed = (*REPLAY, f"algorithm.buffer_size={replay}") if replay else ("algorithm.name=ippo",)
     world = World(make_plan(*settings, *replayed, f"checkpoint_every={checkpoint}"))
@@ -185,7 +183,7 @@ def test_a_cap_holds_where_rounds_wait_to_be_learned(cap, inline):
 
 
 @pytest.mark.parametrize("lag", [1, 2])
-def test_a_cap_that_pays_for_rounds_that_only_sample_pays_for_the_evaluations_at_the_end_too(lag):
+def test_a_cap_with_a_lag_pays_final_evaluations(lag):
     settings = ("placement.rule=split", "placement.inline_objects=true", "actors.rollouts=1", "algorithm.name=ippo")
     for cap in (0.0003, 0.0004, 0.0005, 0.0006):
         state = World(make_plan(f"pipeline.lag={lag}", *settings, f"stop.dollars={cap}", "stop.rounds=20")).finish()

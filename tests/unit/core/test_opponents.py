@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from drawn_policies import NUMBERS, SPEC, observed, seen_at, tensors_of
+from simulated import MemoryStorage
 from task_fields import changed, make_task
 
 from marless.coordinator.config.loading import load
@@ -99,7 +100,7 @@ def test_who_chooses_at_random_chooses_evenly_among_what_is_legal():
     assert counts[3] == 0 and np.all(abs(np.delete(counts, 3) - num_envs / 4) < 375)
 
 
-def test_who_plays_by_a_script_chooses_evenly_among_what_it_says_and_learners_act_as_before():
+def test_a_script_draws_evenly_and_changes_no_learner():
     num_envs, tensors = 30_000, tensors_of(SPEC, team(), (8,))
     masks = (np.ones((num_envs, 2, 5), bool), np.ones((num_envs, 1, 3), bool))
     masks[0][:, 1, 0] = False
@@ -173,11 +174,6 @@ def chase(prey):
     return tensors
 
 
-class Blobs(dict):
-    def get(self, key, size=None):
-        return self[key]
-
-
 def stored(blobs, key, tensors):
     blobs[key] = codec.encode(tensors, TaskHeader(task="before", origins=(Origin(round=0),)))
     return codec.reference(key, blobs[key])
@@ -186,7 +182,7 @@ def stored(blobs, key, tensors):
 @pytest.mark.parametrize(("side", "agents", "prey"), [(0, (3,), 2), (1, (0, 1, 2), 0)])
 def test_evaluations_against_chance_give_what_cross_play_gives(side, agents, prey):
     """Starts and draws differ, so the means agree only within four of their standard errors."""
-    spec, blobs = registry.spec(TAG), Blobs()
+    spec, blobs = registry.spec(TAG), MemoryStorage()
     tensors, who = chase(prey), Team(groups=(0, 1, 2, 3))
     against = Team(groups=who.groups, opponents=Opponents(agents=agents, acting="random"))
     refs = (stored(blobs, "policies", tensors),)
@@ -212,7 +208,7 @@ def test_evaluations_against_chance_give_what_cross_play_gives(side, agents, pre
 
 @pytest.mark.parametrize("name", ["mappo", "ippo"])
 def test_what_is_recorded_of_how_probable_opponents_were_changes_nothing_that_is_learned(name):
-    spec, blobs = registry.spec(TAG), Blobs()
+    spec, blobs = registry.spec(TAG), MemoryStorage()
     config = {"algorithm": name, "hyperparameters": {"hidden": [4]}, "spec": spec}
     who = Team(groups=(0, 1, 2, 3), opponents=Opponents(agents=(0, 1, 2), acting="drawn"))
     from marless.functions.learner.handler import initialise

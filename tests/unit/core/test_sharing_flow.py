@@ -162,7 +162,7 @@ def test_the_regrouping_reads_what_the_round_made_and_the_next_round_reads_what_
     assert world.missing(state) == set()
 
 
-def test_a_trial_plays_both_teams_on_the_same_start_states_and_takes_a_team_that_is_no_worse():
+def test_a_trial_takes_a_team_that_is_no_worse():
     world = World(make_plan(*DYNAMIC, "stop.rounds=4"), alike_replies(new=-1.0, old=-1.0))
     world.finish()
     new, old = [request for request in world.invoker.asked if "/trial/" in request.address.id][:2]

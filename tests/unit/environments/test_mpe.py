@@ -342,9 +342,7 @@ def test_a_restored_state_continues_as_the_first_time(name):
         ("mpe/simple_world_comm", 7, {}, 2, 5),
     ],
 )
-def test_in_a_chase_what_is_not_said_of_the_sides_follows_from_the_number_of_agents(
-    name, agents, options, good, adversaries
-):
+def test_a_chase_s_sides_follow_from_its_agents(name, agents, options, good, adversaries):
     spec = make(EnvTask(name=name, agents=agents, options=options), num_envs=1).spec
     assert spec.sides == (0,) * adversaries + (1,) * good
     assert len(spec.agents) == good + adversaries

@@ -47,9 +47,7 @@ BY_HAND = [
 
 
 @pytest.mark.parametrize(("state", "utilities", "alive", "advantages", "actions", "joint", "gradients"), BY_HAND)
-def test_two_agents_and_one_head_mix_as_worked_out_by_hand(
-    state, utilities, alive, advantages, actions, joint, gradients
-):
+def test_two_agents_mix_by_hand(state, utilities, alive, advantages, actions, joint, gradients):
     flat, inputs = tiny(), (np.array([row]) for row in ([state], utilities, alive, advantages, actions))
     state, utilities, alive, advantages, actions = inputs
     got, trace = TINY.forward(flat, state, utilities, alive.astype(bool), advantages, actions)

@@ -98,7 +98,7 @@ def test_balanced_is_one_work_per_pack_and_leaves_stages_of_the_team_alone():
     ]
 
 
-def test_a_group_in_two_packs_is_halved_and_both_halves_do_what_critic_and_policy_wait_for():
+def test_a_group_in_two_packs_is_halved():
     names = ("postprocess", "critic", "policy")
     assert halves_of(PPO_STAGES, 1) == (("postprocess", "critic"), ("postprocess", "policy"))
     ((one, other),) = balanced(PPO_STAGES, (0, 1, 2), 1, ((0, 2), (1, 2)))

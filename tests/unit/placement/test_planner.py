@@ -368,9 +368,7 @@ def test_a_wave_lasts_as_long_as_if_every_task_started_when_a_function_was_free(
     architecture=st.sampled_from(["arm", "x86"]),
 )
 @settings(max_examples=50, deadline=None)
-def test_a_forecast_is_the_bill_of_its_operations_and_its_compute(
-    rule, inline_objects, groups, rollouts, storage, architecture
-):
+def test_a_forecast_bills_operations_and_compute(rule, inline_objects, groups, rollouts, storage, architecture):
     workload = replace(TWO, agents=groups, members=dict.fromkeys(range(groups), 1), rollouts=rollouts, width=1)
     place = round_placement(rule, inline_objects=inline_objects, checkpoint_every=1)
     found = forecast(place, workload, SEEN, PRICES, architecture, storage)
@@ -637,9 +635,7 @@ def test_a_request_that_nobody_waits_for_holds_less():
     ("rollouts", "can_inline", "per_invocation"),
     [(3000, False, 1), (4000, False, 2), (10_000, False, 4), (10_000, True, 1)],
 )
-def test_so_many_rollouts_are_in_one_invocation_that_a_learner_s_request_is_small_enough(
-    rollouts, can_inline, per_invocation
-):
+def test_a_learner_s_request_bounds_rollouts_per_invocation(rollouts, can_inline, per_invocation):
     # A reference to each invocation's trajectories, at most 300 bytes, and 6 bytes for each rollout, in 1 MB or 6 MB.
     many = replace(TWO, rollouts=rollouts, rollout_bytes=1.0)
     found = reduce_to_limits(round_placement("packed", 1), many, replace(TERMS, can_inline=can_inline))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax
+from simulated import ReadStorage
 from task_fields import make_task
 
 from marless.functions import codec
@@ -45,20 +46,10 @@ SETTINGS = {"lr": 0.01, "hidden": [16, 12], "value_decay": 0.9, "gamma": 0.8, "g
 ALGORITHMS = pytest.mark.parametrize("name", ["mappo", "ippo"])
 
 
-class Memory:
-    def __init__(self):
-        self.objects, self.read = {}, []
-
-    def get(self, key, size=None):
-        self.read.append(key)
-        return self.objects[key]
-
-    def put(self, key, body):
-        self.objects[key] = body
-
+class Memory(ReadStorage):
     def keep(self, key, tensors, round_=ROUND):
-        self.objects[key] = codec.encode(tensors, TaskHeader(task="before", origins=(Origin(round=round_),)))
-        return codec.reference(key, self.objects[key])
+        self[key] = codec.encode(tensors, TaskHeader(task="before", origins=(Origin(round=round_),)))
+        return codec.reference(key, self[key])
 
 
 def wide_apart(tensors, seed):
@@ -158,14 +149,14 @@ def legal_divergence(new, state, rollouts):
 @ALGORITHMS
 def test_a_split_is_a_byte_exact_copy_under_new_names_and_reads_no_data(name):
     memory, task = scene(name, target=ALONE, bases={1: 1, 2: 1}, environment=EnvTask(name="there/is-none"))
-    del memory.objects["trajectory"], memory.objects["first"]
+    del memory["trajectory"], memory["first"]
     state, found = before(name)[2], made(memory, task)
     assert found[1] == {}
     for group in (1, 2):
         assert of_group(found[0], group).keys() == of_group(state, 1).keys()
         assert same_bytes(of_group(found[0], group), of_group(state, 1))
     assert {key.split("/")[1] for key in found[0]} == {"g01", "g02"}
-    assert sorted(memory.read) == ["learner", "policies"]
+    assert sorted(memory.asked) == ["learner", "policies"]
 
 
 def test_a_split_in_a_task_that_also_merges_is_the_same_copy():
@@ -217,7 +208,7 @@ def targets_by_hand(rollouts, agent, value):
 
 
 @ALGORITHMS
-def test_the_normaliser_of_a_merge_is_that_of_all_members_targets_by_their_own_old_critics(name):
+def test_a_merged_normaliser_is_of_all_members_targets(name):
     rollouts = before(name)[1]
     found, _ = made(*scene(name, with_constant_critics(name, {0: 0.5, 1: -1.5, 3: 2.0})))
     # values of the returns: centre + scale * critic; see `before` for centres and scales
@@ -352,8 +343,8 @@ def test_playing_the_round_again_gives_the_bytes_of_its_trajectories(name):
     found, report = made(memory, task)
     assert same_bytes(found, expected)
     assert report == metrics
-    assert "trajectory" not in memory.read
-    assert "first" in memory.read
+    assert "trajectory" not in memory.asked
+    assert "first" in memory.asked
 
 
 def test_the_order_of_bases_and_objects_changes_no_byte():

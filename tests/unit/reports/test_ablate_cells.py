@@ -1,5 +1,6 @@
 """Cells: their order, their status, their runs, and what becomes of them in a campaign."""
 
+import pytest
 from ablated_runs import a_folder, a_line
 
 from marless.ablation.ablation_campaign import Ablation, AblationCampaign
@@ -107,20 +108,14 @@ def test_finished_runs_are_not_run_again_and_rollouts_once_worked_out_stay(tmp_p
     assert (run.name, run.config.actors.rollouts) == ("constant-mean-s1", 3)
 
 
-def test_a_run_that_a_stop_ended_has_not_failed(tmp_path):
+@pytest.mark.parametrize(("reason", "missing"), [("", ["marless-s1"]), ("the disk is full", [])])
+def test_only_an_interrupted_run_with_a_reason_has_failed(tmp_path, reason, missing):
     campaign = a_campaign(tmp_path, arms=(PAPER,), seeds=(1,))
     (run,) = campaign.ask()
-    run.status = "interrupted"
+    run.status, run.reason = "interrupted", reason
     campaign.run_ended(run)
-    assert (campaign.failures, [cell.run for cell in campaign.missing]) == ({}, ["marless-s1"])
-
-
-def test_a_run_that_the_disk_refused_has_failed(tmp_path):
-    campaign = a_campaign(tmp_path, arms=(PAPER,), seeds=(1,))
-    (run,) = campaign.ask()
-    run.status, run.reason = "interrupted", "the disk is full"
-    campaign.run_ended(run)
-    assert list(campaign.failures.values()) == ["the disk is full"]
+    assert [*campaign.failures.values()] == ([reason] if reason else [])
+    assert [cell.run for cell in campaign.missing] == missing
 
 
 def test_a_run_whose_files_are_damaged_is_a_failure(tmp_path):

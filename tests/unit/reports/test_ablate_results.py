@@ -169,7 +169,7 @@ def test_pairs_of_a_seed_are_compared_so_that_what_seeds_differ_in_cancels():
     assert table.comparisons[0].differences["final"].value == 0
 
 
-def test_seeds_that_only_one_arm_finished_are_left_out_of_pairs_but_not_of_its_means():
+def test_seeds_of_one_arm_are_in_no_pair():
     both = arms(lambda base: {"final_return": base.final_return - 2})
     del both["baseline"][1]
     found = compare(both).comparisons[1]

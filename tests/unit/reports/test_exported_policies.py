@@ -250,7 +250,7 @@ def test_the_last_action_is_an_input_of_its_own(tmp_path, format_, spec):
     check(tmp_path, team_of("ippo", RECURRENT, spec, True, last_action=True), format_, last_action=True)
 
 
-def test_outputs_of_onnx_equal_those_of_the_policy_and_inputs_but_the_observation_may_be_left_out(tmp_path):
+def test_onnx_needs_the_observation_alone(tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     team = team_of("mappo", RECURRENT | NORMS | SEEN, BOTH, True)
     session = onnxruntime.InferenceSession(policy_files(team, "onnx", {})["b.onnx"])

@@ -270,6 +270,7 @@ def outcomes(host, address, tmp_path, questions, **settings):
         return served.ask("judge", [ResourceCall(each, asked_by="task") for each in questions])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("host", ALL_HOSTS)
 @pytest.mark.parametrize("step", [(503, {}), (503, {"Retry-After": "0.3"}), "drop"], ids=["busy", "later", "drop"])
 def test_a_task_asks_a_service_that_is_down_no_more(host, step, tmp_path):
@@ -312,6 +313,7 @@ def test_a_task_that_is_repeated_asks_a_service_that_is_down_once(tmp_path):
             assert not any(each.error for each in served.ask("judge", questions))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("host", ALL_HOSTS)
 @pytest.mark.parametrize("status", [400, 404, 500])
 def test_a_question_that_a_service_refuses_harms_no_other(host, status, tmp_path):

@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
-from simulated import MemoryStorage
+from simulated import MemoryStorage, NoStorage
 from task_fields import ask, changed, make_task
 
 from marless.functions import codec
@@ -40,14 +40,6 @@ LEARNING = {
 ROLLOUTS = {"rollouts": (0, 1), "num_envs": 4, "rollout_length": 6}
 KINDS = ("describe", "initialise", "sample", "learn", "whole", "regroup", "evaluate")
 STORING = KINDS[1:-1]
-
-
-class Nowhere:
-    def get(self, key, size=None):
-        raise AssertionError(f"{key} was read from storage")
-
-    def put(self, key, body):
-        raise AssertionError(f"{key} was put into storage")
 
 
 def order(kind, work, **fields):
@@ -114,7 +106,7 @@ def with_inline_objects(kind, **changes):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_task_with_inline_objects_has_the_bytes_and_the_reply_of_one_that_stores(kind, attempt):
     handler, task = with_inline_objects(kind, attempt=attempt)
-    done, stored = ask(handler, task, Nowhere()), SERVED[kind][2]
+    done, stored = ask(handler, task, NoStorage()), SERVED[kind][2]
     inlined = {ref.key: STORED[ref.key] for ref in stored.objects.values()}
     assert bool(inlined) == (kind in STORING)
     assert done == msgspec.structs.replace(stored, attempt=attempt, inlined=inlined, usage=Usage())
@@ -123,7 +115,7 @@ def test_a_task_with_inline_objects_has_the_bytes_and_the_reply_of_one_that_stor
 @pytest.mark.parametrize("kind", STORING)
 def test_the_answer_inside_the_last_object_has_no_inline_objects(kind):
     handler, task = with_inline_objects(kind)
-    done = ask(handler, task, Nowhere())
+    done = ask(handler, task, NoStorage())
     *before, last = (codec.header(body, key).done for key, body in done.inlined.items())
     assert last == msgspec.structs.replace(done, objects=last.objects, inlined={})
     assert list(last.objects) == list(done.objects)[:-1]
@@ -133,7 +125,7 @@ def test_the_answer_inside_the_last_object_has_no_inline_objects(kind):
 @pytest.mark.parametrize("kind", STORING)
 def test_objects_that_were_inline_and_stored_later_answer_a_retry_that_stores(kind):
     handler, task = with_inline_objects(kind)
-    done = ask(handler, task, Nowhere())
+    done = ask(handler, task, NoStorage())
     blobs = MemoryStorage(done.inlined)
     again = ask(handler, msgspec.structs.replace(task, inline_objects=False, attempt=1), blobs)
     assert again == msgspec.structs.replace(done, attempt=1, inlined={}, usage=again.usage)
@@ -176,7 +168,7 @@ def test_inline_objects_in_the_request_alone_leave_the_answer_to_storage():
 
 def test_an_earlier_answer_in_storage_is_not_looked_up_by_a_task_with_inline_objects():
     handler, task = with_inline_objects("initialise", attempt=1)
-    done = ask(handler, task, Nowhere())
+    done = ask(handler, task, NoStorage())
     other = ask(handler, changed(task, id="run/1/other"), STORED)  # under existing keys
     assert (other.usage, done.usage) == (Usage(), Usage())
     assert list(other.inlined) == list(done.inlined)

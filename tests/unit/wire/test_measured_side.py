@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
-from simulated import SPEC, World, answered, make_plan, said
+from simulated import SPEC, MemoryStorage, World, answered, make_plan, said
 from task_fields import make_task
 
 from marless.functions import codec
@@ -20,16 +20,8 @@ KINDS = (msgspec.structs.replace(SPEC.classes[0], agents=(0, 1, 2)),)
 COMPETING = msgspec.structs.replace(SPEC, agents=("a", "b", "c"), classes=KINDS, sides=(0, 1, 1))
 
 
-class Blobs(dict):
-    def get(self, key, size=None):
-        return self[key]
-
-    def put(self, key, body):
-        self[key] = body
-
-
 def evaluated(side):
-    spec, rng, blobs = registry.spec(CHASE), np.random.default_rng(3), Blobs()
+    spec, rng, blobs = registry.spec(CHASE), np.random.default_rng(3), MemoryStorage()
     tensors = {}
     for agent, kind in enumerate(spec.classes[index] for index in spec.class_of):
         shape = kind.observation_size, kind.actions
@@ -90,9 +82,7 @@ BY_ROUND = {0: (0, 0, 9.0, 0, 1.0, 0, 0.0), 1: (0, 0, -9.0, 0, -1.0, 0, 0.5)}
         (("evaluation.side=0",), "a", (6, 0.0)),
     ],
 )
-def test_the_best_policies_are_those_of_the_best_return_of_the_side_or_the_final_ones_where_both_learn(
-    settings, side, best
-):
+def test_the_side_s_best_return_decides_the_best_policies(settings, side, best):
     world = World(make_plan("stop.rounds=6", *settings), competing(BY_ROUND))
     state = world.finish()
     assert (state.best.round, state.best.mean) == best

@@ -101,9 +101,7 @@ def test_an_algorithm_that_learns_from_its_round_alone_keeps_no_round_and_stores
     name=st.sampled_from(["iql", "qmix"]),
 )
 @settings(max_examples=20, deadline=None, derandomize=True)
-def test_what_may_be_learned_from_is_never_deleted_and_nothing_else_is_left(
-    rule, replay, every, checkpoint, kills, name
-):
+def test_storage_holds_what_is_learned_from(rule, replay, every, checkpoint, kills, name):
     overrides = ("stop.rounds=9", f"evaluation.every={every}", f"checkpoint_every={checkpoint}")
     world = World(plan(rule, replay, *overrides, "placement.chain=3", name=name), well)
     driver = world.finish_over_kills(kills, most_steps=2000)

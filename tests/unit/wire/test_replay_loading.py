@@ -5,7 +5,7 @@ import msgspec
 import numpy as np
 import pytest
 from detached_runs import World
-from simulated import MemoryStorage
+from simulated import MemoryStorage, ReadStorage
 from task_fields import changed, make_task
 
 from marless.functions import codec, keys
@@ -22,16 +22,6 @@ from marless.functions.messages.team import Team
 from marless.functions.warm_cache import WARM
 
 SPEC = marked_rollouts.spec(masked=True)
-
-
-class Stored(MemoryStorage):
-    def __init__(self):
-        super().__init__()
-        self.asked = []
-
-    def get(self, key, size=None):
-        self.asked.append(key)
-        return super().get(key, size)
 
 
 def played(*numbers, rollouts=(0, 1)):
@@ -60,7 +50,7 @@ def firsts(kept):
 
 
 def test_rounds_are_found_in_objects_of_several_rounds_and_in_several_objects_of_a_round():
-    storage, kept = Stored(), ReplayBuffer(SPEC)
+    storage, kept = ReadStorage(), ReplayBuffer(SPEC)
     together = store(storage, "whole", 1, 2)
     halves = (store(storage, "one", 3, rollouts=(0,)), store(storage, "two", 3, rollouts=(1,)))
     past = [Past(round=n, rollouts=2, trajectories=(together,)) for n in (1, 2)]
@@ -71,7 +61,7 @@ def test_rounds_are_found_in_objects_of_several_rounds_and_in_several_objects_of
 
 
 def test_what_is_kept_or_at_hand_is_not_read_again():
-    storage, kept = Stored(), ReplayBuffer(SPEC)
+    storage, kept = ReadStorage(), ReplayBuffer(SPEC)
     past = [Past(round=n, rollouts=2, trajectories=(store(storage, f"round {n}", n),)) for n in (1, 2, 3)]
     load_rounds(kept, past[:2], {2: played(2)}, storage)
     assert storage.asked == ["round 1"]
@@ -93,8 +83,8 @@ def filled(rounds, storage, spec=SPEC):
     return replay_buffer
 
 
-def test_the_buffers_of_several_runs_lie_side_by_side_and_each_reads_only_what_is_new():
-    storage = Stored()
+def test_buffers_of_several_runs_read_only_new_rounds():
+    storage = ReadStorage()
     runs = [window(storage, name, 1, 2, 3) for name in ("a", "bb", "ccc")]
     first = [filled(rounds[:2], storage) for rounds in runs]
     storage.asked.clear()
@@ -104,7 +94,7 @@ def test_the_buffers_of_several_runs_lie_side_by_side_and_each_reads_only_what_i
 
 
 def test_a_buffer_is_found_again_by_a_process_that_missed_rounds():
-    storage = Stored()
+    storage = ReadStorage()
     rounds = window(storage, "a", 1, 2, 3, 4)
     first = filled(rounds[:2], storage)
     assert filled(rounds, storage) is first
@@ -112,7 +102,7 @@ def test_a_buffer_is_found_again_by_a_process_that_missed_rounds():
 
 
 def test_the_buffer_used_last_stays_whatever_the_bound_and_the_others_are_dropped_oldest_first():
-    storage = Stored()
+    storage = ReadStorage()
     runs = [window(storage, name, 1) for name in ("a", "bb", "ccc")]
     first = [filled(rounds, storage) for rounds in runs]
     WARM.bound = first[1].nbytes + len(storage["ccc 1"])
@@ -127,7 +117,7 @@ def test_the_buffer_used_last_stays_whatever_the_bound_and_the_others_are_droppe
 
 def test_rounds_of_one_name_in_two_folders_are_two_buffers():
     """The keys and the numbers of the rounds are equal, only the bytes are not."""
-    here, there = Stored(), Stored()
+    here, there = ReadStorage(), ReadStorage()
     past = [
         [Past(round=1, rollouts=2, trajectories=(store(where, "key", n, rounds=(1,)),))]
         for where, n in ((here, 1), (there, 7))
@@ -139,14 +129,14 @@ def test_rounds_of_one_name_in_two_folders_are_two_buffers():
 
 
 def test_a_buffer_of_another_task_is_not_used():
-    storage = Stored()
+    storage = ReadStorage()
     rounds = window(storage, "a", 1)
     first = filled(rounds, storage)
     assert replay_buffer_of(marked_rollouts.spec(), rounds) is not first
 
 
 def test_a_task_that_fails_while_it_fills_the_buffer_leaves_none():
-    storage = Stored()
+    storage = ReadStorage()
     rounds = window(storage, "a", 1, 2)
     first = filled(rounds[:1], storage)
     WARM.bound = 0
@@ -157,7 +147,7 @@ def test_a_task_that_fails_while_it_fills_the_buffer_leaves_none():
 
 
 def test_an_object_that_is_gone_leaves_the_buffer_whole():
-    storage, kept = Stored(), ReplayBuffer(SPEC)
+    storage, kept = ReadStorage(), ReplayBuffer(SPEC)
     past = [Past(round=n, rollouts=2, trajectories=(store(storage, f"round {n}", n),)) for n in (1, 2)]
     load_rounds(kept, past[:1], {}, storage)
     body = storage.pop("round 2")

@@ -108,7 +108,7 @@ def sample_rollouts(rollouts, **changes):
     return objects[-1].tensors, reply
 
 
-def test_a_cut_keeps_what_was_seen_before_the_reset_and_a_rollout_end_what_is_seen_next():
+def test_cuts_and_rollout_ends_keep_the_next_observation():
     environment = Scripted([3, 5])
     tensors = collect(environment, zero_policy(environment.spec, Team(groups=(0, 1))), 5, 1, 0, 7).tensors
     # Environment 0 ends with step 2 and is at step 2 of its second episode when the rollout ends; environment 1 ends

@@ -238,9 +238,7 @@ def assert_same_rollouts(together, alone):
     num_envs=st.integers(1, 6), rollouts=st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True),
     steps=st.integers(1, 12), masked=st.booleans(), elimination=st.booleans(), mixed=st.booleans(),
 )  # fmt: skip
-def test_rollouts_whose_episodes_end_at_any_time_are_recorded_separately(
-    num_envs, rollouts, steps, masked, elimination, mixed
-):
+def test_rollouts_side_by_side_are_recorded_apart(num_envs, rollouts, steps, masked, elimination, mixed):
     options = {"masked": masked, "elimination": elimination, "mixed": mixed, "horizon": 4}
     task, team = EnvTask(name="toy/signal", agents=3, options=options), Team(groups=(0, 1, 2))
     joint = SideBySide([registry.make(task, num_envs) for _ in rollouts])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated import MemoryStorage
+from simulated import ReadStorage
 from task_fields import make_task
 
 from marless.functions import codec
@@ -27,14 +27,6 @@ def encoded(number, rows=ROWS):
     return codec.encode({"policy/g00": np.full(rows, number, np.float32)}, TaskHeader(task=f"t{number}"))
 
 
-class Counting(MemoryStorage):
-    reads = 0
-
-    def get(self, key, size=None):
-        self.reads += 1
-        return super().get(key, size)
-
-
 def stored(storage, key, number):
     storage[key] = encoded(number)
     return codec.reference(key, storage[key])
@@ -46,7 +38,7 @@ def value(storage, ref):
 
 
 def test_what_a_task_writes_into_its_arrays_the_next_task_does_not_see():
-    storage = Counting()
+    storage = ReadStorage()
     ref = stored(storage, "k", 1)
     for _ in range(3):
         array = value(storage, ref)
@@ -55,26 +47,26 @@ def test_what_a_task_writes_into_its_arrays_the_next_task_does_not_see():
 
 
 def test_an_object_of_another_run_under_the_same_key_is_not_confused():
-    here, there = Counting(), Counting()
+    here, there = ReadStorage(), ReadStorage()
     one, two = stored(here, "k", 1), stored(there, "k", 2)
     for _ in range(2):
         assert (value(here, one)[0], value(there, two)[0]) == (1, 2)
-    assert here.reads == there.reads == 1
+    assert len(here.asked) == len(there.asked) == 1
 
 
 def test_a_foreign_object_under_a_key_is_refused_warm_and_cold():
-    storage = Counting()
+    storage = ReadStorage()
     ref = stored(storage, "k", 1)
     value(storage, ref)
     foreign = stored(storage, "k", 2)
     with pytest.raises(CorruptObject, match="its hash differs"):
-        value(Counting(k=storage["k"]), codec.reference("k", encoded(3)))
+        value(ReadStorage({"k": storage["k"]}), codec.reference("k", encoded(3)))
     assert (value(storage, ref)[0], value(storage, foreign)[0]) == (1, 2)
 
 
 @pytest.mark.parametrize("damaged", [encoded(1)[:-1], encoded(1)[:-1] + b"\x07", b"", None])
 def test_damage_of_the_stored_object_is_found_before_it_is_kept_and_harmless_after(damaged):
-    storage = Counting()
+    storage = ReadStorage()
     ref = stored(storage, "k", 1)
 
     def damage():
@@ -107,7 +99,7 @@ def test_a_reference_of_another_size_is_another_object(tmp_path):
 
 
 def test_what_is_kept_cannot_be_written_to():
-    storage = Counting()
+    storage = ReadStorage()
     ref = stored(storage, "k", 1)
     value(storage, ref)
     assert type(WARM.get((ref.sha256, ref.size))) is bytes
@@ -124,7 +116,7 @@ def test_any_sequence_gives_the_bytes_of_a_cold_read_or_its_error(bound, steps):
     """A warm read may give the right bytes where a cold one fails, because storage was damaged; never others."""
     WARM.clear()
     WARM.bound = bound
-    storage = Counting()
+    storage = ReadStorage()
     refs = {number: codec.reference(f"k{number}", encoded(number)) for number in range(6)}
     for step, number in steps:
         ref = refs[number]
@@ -155,7 +147,7 @@ def served(work, storage):
 
 
 def test_what_a_task_writes_the_next_reads_without_storage_and_it_is_not_billed():
-    storage = Counting()
+    storage = ReadStorage()
     tensors = {"policy/g00": np.ones(3, np.float32)}
     written = served(lambda task, blobs: ([Output("learner", tensors)], InitialiseReply()), storage)
     ref = written.objects["learner"]
@@ -168,24 +160,24 @@ def test_what_a_task_writes_the_next_reads_without_storage_and_it_is_not_billed(
     assert served(reading, storage).usage == usages[0]
     WARM.clear()
     assert served(reading, storage).usage == usages[1] == usages[0].cold
-    assert storage.reads == 1
+    assert len(storage.asked) == 1
 
 
 def test_a_deployed_function_keeps_what_lasts_and_nothing_that_it_read_or_wrote_otherwise():
     """Which environment serves a task is chance, so only what all tasks of a run need again may save reads."""
     WARM.keeps_objects = False
-    storage = Counting()
+    storage = ReadStorage()
     written = served(
         lambda task, blobs: ([Output("learner", {"policy/g00": np.ones(3, np.float32)})], InitialiseReply()), storage
     )
     refs = (written.objects["learner"], stored(storage, "k", 1))
     for _ in range(2):
         read(storage, refs)
-    assert storage.reads == 4
+    assert len(storage.asked) == 4
     dataset = stored(storage, "dataset", 2)
     for _ in range(2):
         read(storage, (dataset,), lasting=True)
-    assert storage.reads == 5
+    assert len(storage.asked) == 5
 
 
 def test_a_process_is_a_deployed_function_where_lambda_says_how_much_memory_it_has():

@@ -167,7 +167,7 @@ def test_a_round_begins_where_the_one_before_it_ended():
         assert codec.tensors_sha256(one) == codec.tensors_sha256(two)
 
 
-def test_a_round_gets_arrays_as_they_come_back_from_storage_however_the_one_before_left_them(monkeypatch):
+def test_a_round_gets_arrays_as_stored(monkeypatch):
     run, seen = Run("ippo", "shared"), []
 
     def transposed(task, round_, share, trajectories, known, replay_buffer, progress):
@@ -200,7 +200,7 @@ def test_rollouts_shorter_than_an_episode_are_refused():
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_an_update_that_is_not_finite_stops_the_rounds_as_it_stops_a_task_of_its_own():
+def test_an_update_that_is_not_finite_stops_rounds():
     run = Run("ippo", "mpe")
     run.learning["hyperparameters"] = {**SETTINGS, "lr": 1e38}
     failed = ask(learn, run.whole(summaries=()), run.blobs)
