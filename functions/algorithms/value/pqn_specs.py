@@ -4,20 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from marless.functions.algorithms.specification import (
-    AdamEpsilon,
-    AlgorithmSpec,
-    DiscountedConfig,
-    Epochs,
-    GradientNorm,
-    HiddenWidths,
-    LearningRate,
-    Minibatches,
-    RewardName,
-    StageSpec,
-    TimeLimit,
-    trained_bytes,
-)
+from marless.functions.algorithms import specification
 from marless.functions.algorithms.value.specs import epsilon_greedy, utility_network
 from marless.functions.environments.base import EnvSpec
 from marless.functions.messages.actor import Behaviour
@@ -27,7 +14,7 @@ from marless.functions.setting_limits import MOST_ENV_STEPS
 PARTS = ("policy", "policy_optimiser")
 
 
-class PqnConfig(DiscountedConfig, frozen=True, kw_only=True, tag_field="name", tag="pqn"):
+class PqnConfig(specification.DiscountedConfig, frozen=True, kw_only=True, tag_field="name", tag="pqn"):
     """Parallel Q-learning.
 
     Attributes:
@@ -41,20 +28,20 @@ class PqnConfig(DiscountedConfig, frozen=True, kw_only=True, tag_field="name", t
         layer_norm: normalise the hidden layers (LayerNorm). Values are then stable without target networks
     """
 
-    lr: LearningRate = 2e-3
+    lr: specification.LearningRate = 2e-3
     td_lambda: Annotated[float, Meta(ge=0, le=1)] = 0.5
     decomposition: Literal["sum", "none"] = "sum"
-    reward: RewardName = "team"
-    epochs: Epochs = 4
-    num_minibatches: Minibatches = 16
+    reward: specification.RewardName = "team"
+    epochs: specification.Epochs = 4
+    num_minibatches: specification.Minibatches = 16
     epsilon_start: Annotated[float, Meta(ge=0, le=1)] = 1.0
     epsilon_end: Annotated[float, Meta(ge=0, le=1)] = 0.05
     epsilon_steps: Annotated[int, Meta(ge=1, le=MOST_ENV_STEPS)] = 50_000
-    max_grad_norm: GradientNorm = 10.0
-    adam_eps: AdamEpsilon = 1e-5
-    hidden: HiddenWidths = (128, 128)
+    max_grad_norm: specification.GradientNorm = 10.0
+    adam_eps: specification.AdamEpsilon = 1e-5
+    hidden: specification.HiddenWidths = (128, 128)
     layer_norm: bool = True
-    time_limit: TimeLimit = "bootstrap"
+    time_limit: specification.TimeLimit = "bootstrap"
 
     @property
     def shares_networks(self) -> bool:
@@ -75,16 +62,16 @@ def part_bytes(spec: EnvSpec, team: Team, config: PqnConfig, group: int) -> dict
     """The bytes of network and moments. Raises `BadRequest` for unsupported actions."""
     if config.has_factory:
         return {}  # which only its factory knows
-    return trained_bytes("policy", utility_network(spec, team, config, group).parameters)
+    return specification.trained_bytes("policy", utility_network(spec, team, config, group).parameters)
 
 
-PQN = AlgorithmSpec(
+PQN = specification.AlgorithmSpec(
     "pqn",
     PqnConfig,
     (
-        StageSpec("value", (), "group", reads=("policy",), writes=()),
-        StageSpec("target", ("value",), "team", reads=(), writes=(), couples=True),
-        StageSpec("policy", ("target",), "group", PARTS, PARTS),
+        specification.StageSpec("value", (), "group", reads=("policy",), writes=()),
+        specification.StageSpec("target", ("value",), "team", reads=(), writes=(), couples=True),
+        specification.StageSpec("policy", ("target",), "group", PARTS, PARTS),
     ),
     PARTS,
     "marless.functions.algorithms.value.pqn",

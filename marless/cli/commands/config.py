@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 import msgspec
 
 from marless.cli import arguments as common
+from marless.cli.commands.checks.check import explained
 from marless.coordinator.config.defaults import for_any_machine
 from marless.coordinator.config.loading import explicit_keys, load_with_origins
 from marless.coordinator.config.nested_tables import flatten
@@ -15,7 +16,8 @@ from marless.output import say_json, say_text
 EXAMPLES = """examples:
   marless config --short > my_run.toml
   marless config my_run.toml algorithm.name=ippo
-  marless config --all              every key, also of rules that this run does not use"""
+  marless config --all              every key, also of rules that this run does not use
+  marless config --why lbf/8x8-2p-3f"""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -30,15 +32,18 @@ def arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="only seed, task, algorithm, actors, evaluation, stop and log, and the other keys that you set",
     )
+    selection_group.add_argument("--why", action="store_true", help="only decisions, each with its reason and source")
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
     """Prints the configuration; trained with, it gives the same run."""
-    config, origins = load_with_origins(*common.split(options.settings))
+    load = explained if options.why else load_with_origins
+    config, origins = load(*common.split(options.settings))
     measured = [key for key, origin in origins.items() if origin.startswith("task ")]
     explicit = [*explicit_keys(origins), *measured]
     only = None if options.all else {*SHORT, *explicit} if options.short else used_keys(config, explicit)
+    only = {*origins} if options.why else only
     if not options.json:
         say_text("# Behind a value stands what set it; without that it is the default.\n")
         if only is not None:

@@ -165,3 +165,11 @@ def test_a_short_list_of_keys_has_what_was_set_of_the_others(capsys):
     tables = {line["key"].partition(".")[0] for line in lines}
     assert tables == {"seed", "task", "algorithm", "actors", "evaluation", "stop", "log", "sharing"}
     assert [line["key"] for line in lines if line["key"].startswith("sharing")] == ["sharing.rule"]
+
+
+def test_the_command_explains_what_is_decided_by_reasons_with_sources(capsys):
+    task = ["pettingzoo:mpe2.simple_spread_v3:parallel_env", "task.options.max_cycles=150"]
+    assert main(["config", "--why", "--json", *task]) == 0
+    lines = {line["key"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert lines["algorithm.gamma"]["value"] == pytest.approx(1 - 1 / (0.4 * 150))
+    assert lines["sharing.rule"]["set_by"].endswith("(Yu et al. 2022)")

@@ -109,8 +109,7 @@ def test_robots_and_grids_have_the_settings_of_their_published_runs():
 
 
 def test_kitchens_are_played_as_many_as_in_published_runs():
-    short = {"actors.num_envs": 8, "evaluation.episodes": 16, "evaluation.final_episodes": 160}
-    kitchens = {**short, "sharing.rule": "all", "algorithm.gamma": 0.99}
+    kitchens = {**BATTLES, "actors.num_envs": 8, "evaluation.episodes": 16, "evaluation.final_episodes": 160}
     assert changed("task.name=overcooked/cramped_room", "algorithm.name=ippo") == kitchens
 
 
@@ -120,10 +119,8 @@ def test_equal_players_share_networks_and_look_far(task):
 
 
 def test_actors_have_time_for_the_long_episodes_of_warehouses_only():
-    time = {
-        task: load(None, (f"task.name={task}",)).functions.actor.timeout_s for task in ("package:rware/x", "rware/x")
-    }
-    assert time == {"package:rware/x": 300, "rware/x": 60}
+    configs = [load(None, (f"task.name={task}",)) for task in ("package:rware/x", "rware/x")]
+    assert [config.functions.actor.timeout_s for config in configs] == [300, 60]
 
 
 @pytest.mark.parametrize("version", [10, 11, 12])
@@ -221,10 +218,7 @@ def test_data_that_is_more_than_a_round_old_is_corrected_by_decoupled_ppo(name, 
         assert load(None, (*settings, f"algorithm.correction={named}")).algorithm.correction == named
 
 
-def test_a_stored_run_with_a_lag_keeps_its_correction():
+def test_a_stored_run_with_a_lag_keeps_its_correction_if_its_algorithm_has_one():
     stored = msgspec.to_builtins(load(None, ("pipeline.lag=2", "algorithm.correction=vtrace")))
     assert convert(stored, "config.toml").algorithm.correction == "vtrace"
-
-
-def test_an_algorithm_without_a_correction_is_given_none():
     assert not hasattr(load(None, ("algorithm.name=qmix", "pipeline.lag=2")).algorithm, "correction")

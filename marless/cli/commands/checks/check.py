@@ -45,13 +45,23 @@ _MAIN_KEYS = (
     "algorithm.name", "algorithm.lr", "algorithm.gamma", "algorithm.reward", "sharing.rule", "actors.num_envs",
     "stop.rounds", "evaluation.episodes", "evaluation.final_episodes",
 )  # fmt: skip
+_PAGE, _ENGINES = "docs/reference/algorithms.md", "measured: docs/results/engines.md"
+# Reasons, each with its source. By the layer of defaults that set the value.
 _WHY = {
-    "": "default",
+    "": f"the general default ({_PAGE})",
     "command line": "you set it",
-    "equal agents": "agents with equal spaces share",
-    "family of other tasks": "default for other packages",
-    "algorithm.engine=auto": "the fastest on this machine",
-    "algorithm.engine=native": "same bytes on every machine",
+    "equal agents": "agents with equal spaces share their experience (Yu et al. 2022)",
+    "family of other tasks": f"environments may be stepped one after another (measured: {_PAGE})",
+    "algorithm.engine=auto": f"the fastest on this machine ({_ENGINES})",
+    "algorithm.engine=native": f"the same bytes on every machine ({_ENGINES})",
+}
+_SHARE = "a share of the training's steps (docs/how-to/slow-environments.md#shorten-evaluations)"
+# By key: what follows from the environment, and from the planned length of the run.
+_FOLLOWS = {
+    "algorithm.gamma": f"looks ahead 40 % of the longest episode, 33 to 100 steps (measured: {_PAGE})",
+    "algorithm.lr": f"lower from six agents on, which move each other's targets (measured: {_PAGE})",
+    "evaluation.episodes": _SHARE,
+    "evaluation.final_episodes": _SHARE,
 }
 # The limit of an episode while its usual length is unknown.
 _PROBE_STEPS = 10_000
@@ -76,8 +86,6 @@ def run(options: Namespace) -> int:
     file, settings = common.split([_as_setting(text) for text in options.settings])
     config, origins = load_with_origins(file, settings)
     name, source = config.task.name, None
-    if is_language_task(name):
-        raise UserError(f"{name}: its agents speak, and marless check plays environments whose agents act")
     with ProcessGuard(name) as guard:
         if length := _missing_length(config.task):
             settings.append(f"task.options.horizon={length.steps}")
@@ -91,7 +99,9 @@ def run(options: Namespace) -> int:
         raise UserError(trial.fault)
     _show(name, [*_rows(config, subject, trial), ("learned by", _algorithms(file, settings, subject.spec))])
     say("", f"A run would use these settings (`{program_name()} config` explains them):", "")
-    say_text(table(("setting", "value", "why"), list(_settings(config, subject.spec, origins))))
+    resolved, reasons = _decided(config, subject.spec, origins)
+    values = flatten(to_builtins(resolved))
+    say_text(table(("setting", "value", "why"), [(key, toml_value(values[key]), reasons[key]) for key in reasons]))
     say("")
     for text in (*_warnings(config, subject, trial), *guard.remarks()):
         say(*textwrap.wrap(f"warning: {text}", _WIDTH, subsequent_indent="  ", break_long_words=False), "")
@@ -117,6 +127,8 @@ class _Length(NamedTuple):
 
 
 def _missing_length(task: EnvTask) -> _Length | None:
+    if is_language_task(task.name):
+        raise UserError(f"{task.name}: its agents speak, and this command is for environments whose agents act")
     try:
         make(task, 1).close()
         return None
@@ -211,24 +223,32 @@ def _refusal(config: RunConfig, spec: EnvSpec) -> str:
     return ""
 
 
-def _settings(config: RunConfig, spec: EnvSpec, origins: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+def explained(file: Path | None, settings: list[str]) -> tuple[RunConfig, dict[str, str]]:
+    """Return a configuration with what its environment decides, and by dotted key the reasons. Raise `UserError`."""
+    config, origins = load_with_origins(file, settings)
+    if length := _missing_length(config.task):
+        config, origins = load_with_origins(file, [*settings, f"task.options.horizon={length.steps}"])
+    return _decided(config, _subject(config, None).spec, origins)
+
+
+def _decided(config: RunConfig, spec: EnvSpec, origins: Mapping[str, str]) -> tuple[RunConfig, dict[str, str]]:
     sizes = config.evaluation_sizes(spec.horizon)
     evaluation = replace(config.evaluation, episodes=sizes.episodes, final_episodes=sizes.final)
     resolved = replace(config, algorithm=config.algorithm.resolved(spec), evaluation=evaluation)
     unresolved, values = (flatten(to_builtins(version)) for version in (config, resolved))
-    derived = origins.keys() - {*explicit_keys(origins)}
-    for key, value in values.items():
-        if key in derived or key in _MAIN_KEYS or value != unresolved[key]:
-            why = "follows from the environment" if value != unresolved[key] else _why(origins.get(key, ""))
-            yield key, value if isinstance(value, str) else toml_value(value), why
+    changed = {key for key, value in values.items() if value != unresolved[key]}
+    reasons = {key: _why(origins.get(key, "")) for key in values}
+    reasons |= {key: _FOLLOWS.get(key, f"follows from the environment ({_PAGE})") for key in changed}
+    decided = {*_MAIN_KEYS, *changed, *(origins.keys() - {*explicit_keys(origins)})}
+    return resolved, {key: reason for key, reason in reasons.items() if key in decided}
 
 
 def _why(origin: str) -> str:
     kind, _, name = origin.partition(" ")
     texts = {
-        "family": f"default for {name.removeprefix('pettingzoo:')}",
-        "task": f"measured on {name}",
-        "algorithm": f"default with {name}",
+        "family": f"default for {name.removeprefix('pettingzoo:')} ({_PAGE}#by-family-of-environments)",
+        "task": f"measured on {name} (docs/results/entities.md)",
+        "algorithm": f"default with {name} ({_PAGE})",
     }
     return _WHY.get(origin) or texts.get(kind, origin)
 
