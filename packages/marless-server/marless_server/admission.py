@@ -5,6 +5,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from marless.coordinator.config import toml_dump
 from marless.coordinator.config.defaults import fill_default_run
 from marless.coordinator.config.loading import convert, override, overrides, spelled_out
-from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.nested_tables import flatten, nest
 from marless.coordinator.config.renamed_keys import with_new_names
 from marless.coordinator.config.schema import ConfigError, RunConfig
 from marless.coordinator.config.toml_parsing import parse_toml
@@ -21,6 +22,11 @@ from marless.functions.environments.scripted import script_names
 from marless.functions.environments.task_names import FAMILIES
 from marless.runs.inputs.required_packages import require_packages
 from marless.runs.train_and_resume import with_limits
+from marless.studies import study_file
+from marless.studies.seeds import seeds_of
+from marless.studies.study import Study
+from marless.studies.study_file import StudyFile
+from marless.studies.study_run import StudyRun
 from marless_server.store.runs import RunRow
 
 SOURCE = "the submission"
@@ -34,7 +40,17 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "opponents.policies": ("random", script_names.SCRIPTED),
     "league.script": (script_names.SCRIPTED,),
 }
-_MOST_KEYS = 1_000
+_MOST_KEYS, _MOST_STUDY_RUNS = 1_000, 500
+_SEARCHES = ("grid", "random")
+# Tables of a study that only `marless study` has, and the remedy.
+_NOT_SERVED = {
+    "config": "Put its settings into base",
+    "halving": "Stop weak runs by hand",
+    "pool": "The server has one pool",
+    "owner": "The runs are yours",
+    "owners": "The runs are yours",
+    "dollars": "Set base.stop.dollars for each run",
+}
 # Limits that a resume may change.
 _LIMITS = ("rounds", "env_steps", "dollars", "return")
 
@@ -76,10 +92,51 @@ def checked_config(document: Mapping[str, Any], may_name_code: bool, gpus: int) 
     config = convert(fill_default_run(tables)[0], SOURCE)
     if config.stop.seconds is not None:
         raise ConfigError(f"{SOURCE}: stop.seconds: it would count waiting for other runs. Use stop.rounds")
+    _require_parts(config, gpus)
+    return config
+
+
+def study_runs(document: Mapping[str, Any], may_name_code: bool, gpus: int) -> list[StudyRun]:
+    """Return the runs of a study, as `marless study` would train them. Raises as `checked_config` does."""
+    file = _study_file(document)
+    if not may_name_code:
+        for tables in (file.base, *(setting.values for setting in file.setting), *_varied(file.vary)):
+            refuse_code(with_new_names(tables))
+    seeds, runs = seeds_of(file.seeds), list[StudyRun]()
+    study = Study(Path(), file, seeds)
+    while max(len(runs), len(seeds)) <= _MOST_STUDY_RUNS and (more := study.ask()):
+        runs += more
+    if max(len(runs), len(seeds)) > _MOST_STUDY_RUNS:
+        raise ConfigError(f"{SOURCE}: a study on a server has at most {_MOST_STUDY_RUNS} runs")
+    for run in runs:
+        _require_parts(run.config, gpus)
+    return runs
+
+
+def _study_file(document: Mapping[str, Any]) -> StudyFile:
+    """Return the study of a document. Raises `ConfigError` for tables that studies on a server do not have."""
+    if (count := len(flatten(document))) > _MOST_KEYS:
+        raise ConfigError(f"{SOURCE}: it has {count:,} keys, more than {_MOST_KEYS:,}")
+    if key := next((key for key in _NOT_SERVED if key in document), ""):
+        raise ConfigError(f"{SOURCE}: {key}: a study on a server has no such key. {_NOT_SERVED[key]}")
+    file = study_file.parse(document, SOURCE, Path())
+    if file.search.rule not in _SEARCHES:
+        raise ConfigError(f"{SOURCE}: search.rule: on a server it is one of {', '.join(_SEARCHES)}")
+    return file
+
+
+def _varied(vary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a table for each value that a key may get."""
+    for key, values in flatten(vary).items():
+        for value in values if isinstance(values, list) else [values]:
+            yield nest({key: value})
+
+
+def _require_parts(config: RunConfig, gpus: int) -> None:
+    """Raise `ConfigError` and `UserError` for a GPU or a package that the server lacks."""
     if getattr(config.algorithm, "device", "cpu") == "cuda" and not gpus:
         raise ConfigError(f"{SOURCE}: algorithm.device: the server has no GPU (marless serve --gpus)")
     require_packages(config)
-    return config
 
 
 def refuse_code(tables: Mapping[str, Any]) -> None:
@@ -114,15 +171,17 @@ def config_text(config: RunConfig) -> str:
     return toml_dump.document(config)
 
 
-def new_limits(row: RunRow, body: bytes) -> list[str]:
-    """Return the limits in the body of a resume as key=value. Raises `Undecodable`, `ConfigError` and `UserError`."""
+def new_limits(row: RunRow, body: bytes) -> tuple[list[str], int | None]:
+    """Return the limits in the body of a resume as key=value, and the new number of rounds.
+
+    Raises `Undecodable`, `ConfigError` and `UserError`.
+    """
     limits = from_json(body, Limits) if body.strip() else Limits()
     for name in limits.stop:
         if name not in _LIMITS:
             raise ConfigError(f"{SOURCE}: stop.{name}: a resume changes {', '.join(_LIMITS)}")
     settings = [*overrides({"stop": limits.stop})]
-    with_limits(stored_config(row), settings)
-    return settings
+    return settings, with_limits(stored_config(row), settings).effective().stop.rounds
 
 
 def with_settings(document: dict[str, Any], settings: list[str]) -> dict[str, Any]:

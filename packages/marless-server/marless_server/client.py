@@ -22,11 +22,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import msgspec
+
 from marless.coordinator.config.loading import read_toml
 from marless.coordinator.errors import UserError
 from marless.functions.encoding import Undecodable, from_json, to_json
 from marless.runs.run_store import RunStore
 from marless.runs.upkeep.archives import unpack
+from marless.studies.study_file import load
 
 URL, TOKEN, TOKEN_FILE = "MARLESS_SERVER", "MARLESS_SERVER_TOKEN", "~/.config/marless/server-token"
 DEFAULT_URL = "http://127.0.0.1:8765"
@@ -82,8 +85,24 @@ class Server:
         return RemoteRun(self, self._call("POST", "/submissions", _tables(config), headers)["id"])
 
     def check(self, config: str | os.PathLike[str] | Mapping[str, Any]) -> dict[str, Any]:
-        """Check a configuration without a submission. Return its task, its algorithm and its price."""
+        """Check a configuration without a submission. Return its task, its algorithm and its price: dollars, seconds,
+        and the seconds until it begins and ends."""
         return self._call("POST", "/submissions/check", _tables(config))
+
+    def submit_study(
+        self, study: str | os.PathLike[str] | Mapping[str, Any], *, key: str | None = None
+    ) -> "RemoteStudy":
+        """Put all runs of a study into the queue. `study` is a file as for `marless study`, or its tables."""
+        headers = {"Idempotency-Key": key or secrets.token_hex(16)}
+        return RemoteStudy(self, self._call("POST", "/studies", _study_tables(study), headers)["id"])
+
+    def check_study(self, study: str | os.PathLike[str] | Mapping[str, Any]) -> dict[str, Any]:
+        """Check a study without a submission. Return the number of its runs and their price together."""
+        return self._call("POST", "/studies/check", _study_tables(study))
+
+    def study(self, study: str) -> "RemoteStudy":
+        """Return a study by its id."""
+        return RemoteStudy(self, study)
 
     def run(self, run: str) -> "RemoteRun":
         """Return a run by its id."""
@@ -194,8 +213,43 @@ class RemoteRun:
             return unpack(path, store).path
 
 
+class RemoteStudy:
+    """Runs of a server that were submitted together. Every method raises `ServerError`."""
+
+    def __init__(self, server: Server, study: str) -> None:
+        self.server, self.id = server, study
+
+    def __repr__(self) -> str:
+        return f"<RemoteStudy {self.id} on {self.server.url}>"
+
+    def status(self) -> list[dict[str, Any]]:
+        """Return the status of each run, as `RemoteRun.status` does without settings."""
+        runs: list[dict[str, Any]] = self.server._call("GET", f"/studies/{self.id}")["runs"]
+        return runs
+
+    def runs(self) -> list[RemoteRun]:
+        """Return the runs."""
+        return [RemoteRun(self.server, run["id"]) for run in self.status()]
+
+    def stop(self) -> None:
+        """Stop all runs after their tasks in flight. `resume` continues them."""
+        self.server._call("POST", f"/studies/{self.id}/stop")
+
+    def resume(self) -> None:
+        """Queue stopped and failed runs again."""
+        self.server._call("POST", f"/studies/{self.id}/resume")
+
+
 def _tables(config: str | os.PathLike[str] | Mapping[str, Any]) -> Mapping[str, Any]:
     return config if isinstance(config, Mapping) else read_toml(Path(config))
+
+
+def _study_tables(study: str | os.PathLike[str] | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the tables of a study. The run's file that it names is read here, as the server cannot see it."""
+    if isinstance(study, Mapping):
+        return study
+    tables: dict[str, Any] = msgspec.to_builtins(load(Path(study)))
+    return tables
 
 
 def _token(file: str | os.PathLike[str] | None) -> str:

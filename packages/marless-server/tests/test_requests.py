@@ -35,6 +35,18 @@ def test_the_price_follows_from_an_earlier_run_of_the_owner_with_these_settings(
     assert amounts == [(0.05, 20.0, run), (None, None, None)]
 
 
+def test_a_study_joins_leaves_and_joins_again(lab):
+    sent = {"base": SMALL, "vary": {"algorithm": {"lr": [0.1, 0.2]}}, "seeds": "3,4"}
+    assert lab.call("ana", "POST", "/studies/check", sent).json["runs"] == 4
+    answers = [lab.call("ana", "POST", "/studies", sent, [("idempotency-key", "lr")]) for _ in range(2)]
+    assert ([answer.status for answer in answers], answers[0].json["runs"]) == ([201, 200], answers[1].json["runs"])
+    study = answers[0].json["id"]
+    assert [run["setting"] for run in answers[0].json["runs"]] == ["lr-0.1-s3", "lr-0.1-s4", "lr-0.2-s3", "lr-0.2-s4"]
+    for verb, status in (("stop", "stopped"), ("resume", "queued")):
+        runs = lab.call("ana", "POST", f"/studies/{study}/{verb}").json["runs"]
+        assert {(run["status"], run["study"]) for run in runs} == {(status, study)}
+
+
 def test_runs_are_listed_in_pages_and_by_status(lab):
     runs, pages, query = [lab.submit("ana", seed=seed) for seed in range(5)], [], "limit=2"
     lab.call("ana", "POST", f"/runs/{runs[2]}/stop")

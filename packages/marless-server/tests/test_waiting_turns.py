@@ -1,22 +1,38 @@
 """The next run, and the reasons of the others. The expected orders are worked out by hand."""
 
-import pytest
+import math
 
-from marless_server.pool.turns import turns
+import pytest
+from msgspec.structs import replace
+
+from marless_server.pool.forecasts import begins_in_s
+from marless_server.pool.turns import Turn, turns
 from marless_server.store.owners import Owner
-from marless_server.store.runs import RunRow, Usage
+from marless_server.store.runs import Pace, RunRow, Usage
 
 EMPTY = dict.fromkeys(RunRow.__struct_fields__, "")
-NUMBERS = {"seed": 1, "round": 0, "score": None, "dollars": 0.0, "seconds": 0.0, "served_s": 0.0, "key": None}
+NUMBERS = {
+    "seed": 1,
+    "round": 0,
+    "score": None,
+    "dollars": 0.0,
+    "seconds": 0.0,
+    "served_s": 0.0,
+    "key": None,
+    "rounds": None,
+}
+
+
+def listed(names, running=(), **settings):
+    """The rows of runs such as a1."""
+    statuses = dict.fromkeys(names, "queued") | dict.fromkeys(running, "running")
+    names_of = [{"number": number, "id": name, "owner": name[0]} for number, name in enumerate(names)]
+    return [RunRow(**EMPTY | NUMBERS | row | {"status": statuses[row["id"]]} | settings) for row in names_of]
 
 
 def order(names, most, usage=(), running=(), **owners):
     """Runs such as a1, in the order of `names`."""
-    statuses = dict.fromkeys(names, "queued") | dict.fromkeys(running, "running")
-    rows = [
-        RunRow(**EMPTY | NUMBERS | {"number": number, "id": name, "owner": name[0], "status": statuses[name]})
-        for number, name in enumerate(names)
-    ]
+    rows = listed(names, running)
     named = {name: Owner(name=name, **settings) for name, settings in owners.items()}
     return [(turn.run.id, turn.reason) for turn in turns(rows, named, {one.owner: one for one in usage}, most)]
 
@@ -52,3 +68,13 @@ def test_a_run_without_a_place_is_told_who_has_them_and_whose_shares_are_ahead()
 def test_a_quota_holds_its_owner_alone(quota, reason):
     usage = [Usage(owner="a", slot_seconds=60.0, dollars=0.5)]
     assert order(["a1", "a2", "b1"], 9, usage, ["a1"], a=quota, b={}) == [("b1", ""), ("a2", reason)]
+
+
+@pytest.mark.parametrize(("known", "begins"), [(True, [30.0, 40.0, 50.0]), (False, [30.0, 40.0, math.inf])])
+def test_a_run_begins_when_places_are_free(known, begins):
+    # Runs that train need 5 rounds of 6 s, and 2 rounds of 20 s. Runs that wait need 10 rounds of 2 s.
+    first, second = listed(["a1", "a2"], ["a1", "a2"], rounds=10)
+    running = [replace(first, round=5, seconds=30.0), replace(second, round=8, seconds=160.0)]
+    waiting = [Turn(row, 1, "") for row in listed(["b1", "b2", "b3"], rounds=10)]
+    paces = {"": Pace(settings="", seconds=2.0, dollars=0.0)} if known else {}
+    assert begins_in_s(waiting, running, paces, 2) == begins

@@ -7,23 +7,24 @@ from pathlib import Path
 from typing import Any
 
 from marless.cli import arguments as common
-from marless.coordinator.config.loading import read_toml
+from marless.coordinator.config.loading import STUDY_TABLES, read_toml
 from marless.coordinator.errors import FINISHED, UNFINISHED, UserError
 from marless.output import say, say_json
 from marless.program import program_name
 from marless.reports.digits import figure
-from marless.reports.text import money, table
+from marless.reports.text import counted, money, seconds, table
 from marless_server.admission import with_settings
-from marless_server.client import DEFAULT_URL, OVER, TOKEN, TOKEN_FILE, URL, RemoteRun, Server, connect
+from marless_server.client import DEFAULT_URL, OVER, TOKEN, TOKEN_FILE, URL, RemoteRun, RemoteStudy, Server, connect
 
 EXAMPLES = f"""examples:
   marless server check my_run.toml         its price, without a submission
   marless server submit my_run.toml seed=3
+  marless server submit lr.toml            all runs of a study
   marless server pool                      slots, and the queue with reasons
   marless server runs
   marless server status r3f9a1c22b0d4
   marless server watch r3f9a1c22b0d4       until it has stopped or ended
-  marless server stop r3f9a1c22b0d4
+  marless server stop r3f9a1c22b0d4        or a study, s41c07be2a9d3
   marless server resume r3f9a1c22b0d4 stop.rounds=200
   marless server get r3f9a1c22b0d4         its folder, runs/r3f9a1c22b0d4
 
@@ -56,15 +57,26 @@ def run(options: Namespace) -> int:
 
 
 def _submit(server: Server, options: Namespace) -> int:
+    if study := _study_path(options):
+        return _show_study(server.submit_study(study).status(), options)
     run = server.submit(_config(options))
     return _show_status(run.status(), options)
 
 
 def _check(server: Server, options: Namespace) -> int:
+    if study := _study_path(options):
+        answer = server.check_study(study)
+        return _tell(answer, options, f"OK, {counted(answer['runs'], 'run')}; {_price(answer['price'])}")
     answer = server.check(_config(options))
-    price = answer["price"]
+    return _tell(answer, options, f"OK, {answer['task']} with {answer['algorithm']}; {_price(answer['price'])}")
+
+
+def _price(price: dict[str, Any]) -> str:
     amount = "" if price["dollars"] is None else f"about {money(price['dollars'])} on AWS Lambda: "
-    return _tell(answer, options, f"OK, {answer['task']} with {answer['algorithm']}; {amount}{price['text']}")
+    begin_s = price["begins_in_s"]
+    begins = "" if begin_s is None else f"; begins in {seconds(begin_s)}" if begin_s else "; begins at once"
+    ends = "" if price["ends_in_s"] is None else f", ends in {seconds(price['ends_in_s'])}"
+    return f"{amount}{price['text']}{begins}{ends}"
 
 
 def _pool(server: Server, options: Namespace) -> int:
@@ -88,6 +100,8 @@ def _runs(server: Server, options: Namespace) -> int:
 
 
 def _status(server: Server, options: Namespace) -> int:
+    if study := _study(server, options):
+        return _show_study(study.status(), options)
     return _show_status(_run(server, options).status(), options)
 
 
@@ -107,12 +121,18 @@ def _watch(server: Server, options: Namespace) -> int:
 
 
 def _stop(server: Server, options: Namespace) -> int:
+    if study := _study(server, options):
+        study.stop()
+        return _show_study(study.status(), options)
     run = _run(server, options)
     run.stop()
     return _show_status(run.status(), options)
 
 
 def _resume(server: Server, options: Namespace) -> int:
+    if study := _study(server, options):
+        study.resume()
+        return _show_study(study.status(), options)
     run_id, *settings = options.settings or [""]
     limits = with_settings({}, settings).get("stop", {})
     run = server.run(_required(run_id))
@@ -129,6 +149,24 @@ _VERBS: dict[str, Callable[[Server, Namespace], int]] = {
     "submit": _submit, "check": _check, "runs": _runs, "status": _status, "watch": _watch, "stop": _stop,
     "resume": _resume, "get": _get, "pool": _pool,
 }  # fmt: skip
+
+
+def _study_path(options: Namespace) -> Path | None:
+    """Return the path of the study that the settings name, None if they name a run."""
+    path, settings = common.split(options.settings)
+    is_study = path is not None and not settings and any(table in read_toml(path) for table in STUDY_TABLES)
+    return path if is_study else None
+
+
+def _study(server: Server, options: Namespace) -> RemoteStudy | None:
+    """Return the study that the settings name, None if they name a run."""
+    words = options.settings
+    return server.study(words[0]) if len(words) == 1 and words[0].startswith("s") and words[0].isalnum() else None
+
+
+def _show_study(runs: list[dict[str, Any]], options: Namespace) -> int:
+    lines = [f"study {runs[0]['study']}", *(f"{run['setting']}: {_line(run)}" for run in runs)]
+    return _tell(runs, options, *lines)
 
 
 def _config(options: Namespace) -> dict[str, Any]:

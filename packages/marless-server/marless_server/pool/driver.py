@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -61,9 +61,10 @@ class Queue:
     def __init__(self, runs: Runs, owners: Owners, board: Board) -> None:
         self.runs, self.owners, self._board = runs, owners, board
 
-    def turns(self) -> list[Turn]:
-        """Return the runs that wait, in their order, with reasons."""
-        return turns(self.runs.open(), self.owners.all(), self.runs.used_today(), self._board.most)
+    def turns(self, rows: Sequence[RunRow] | None = None) -> list[Turn]:
+        """Return the runs that wait, in their order, with reasons. `rows` replaces all open runs."""
+        rows = self.runs.open() if rows is None else rows
+        return turns(rows, self.owners.all(), self.runs.used_today(), self._board.most)
 
 
 class _Work:

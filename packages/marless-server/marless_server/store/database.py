@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from marless.coordinator.errors import UserError
 from marless.functions.errors import StorageFault
 
 _T = TypeVar("_T")
@@ -17,8 +18,7 @@ _Row = TypeVar("_Row", bound=msgspec.Struct)
 FILE = "server.sqlite"
 # Commands such as `marless serve owner add` write from another process.
 _BUSY_MS = 10_000
-_SCHEMA = """
-PRAGMA journal_mode = WAL;
+_FIRST = """
 CREATE TABLE IF NOT EXISTS owners (
     name TEXT PRIMARY KEY, weight REAL NOT NULL, at_once INTEGER, slot_seconds REAL, dollars REAL,
     code INTEGER NOT NULL, created_at TEXT NOT NULL
@@ -44,8 +44,16 @@ CREATE TABLE IF NOT EXISTS usage (
 CREATE TABLE IF NOT EXISTS audit (
     number INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, owner TEXT NOT NULL, token TEXT NOT NULL,
     action TEXT NOT NULL, subject TEXT NOT NULL
-) STRICT;
+) STRICT
 """
+_STUDIES = """
+ALTER TABLE runs ADD COLUMN study TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN setting TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN rounds INTEGER;
+CREATE INDEX runs_by_study ON runs (study)
+"""
+MIGRATIONS = (_FIRST, _STUDIES)
+"""Statements that bring a file from each version of its tables to the next. A later version adds to the end."""
 
 
 class Database:
@@ -72,11 +80,35 @@ class Database:
         self._writer.submit(lambda: self._connection().close()).result()
         self._writer.shutdown()
 
-    def _make(self) -> None:
+    def backup(self, path: Path) -> None:
+        """Write a copy of the file as of now, also while a server runs. Raises `UserError` and `StorageFault`."""
         try:
-            self._connection().executescript(_SCHEMA)
+            path.touch(0o600, exist_ok=False)
+            self._connection().execute("VACUUM INTO ?", [str(path)])
+        except OSError as error:
+            raise UserError(f"{path} cannot be written: {error.strerror or error}") from error
         except sqlite3.Error as error:
             raise self._fault(error) from error
+
+    def _make(self) -> None:
+        try:
+            self._connection().execute("PRAGMA journal_mode = WAL")
+        except sqlite3.Error as error:
+            raise self._fault(error) from error
+        self._commit(self._migrate)
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        """Make the tables of this version. Raises `StorageFault` for the file of a newer version."""
+        version, latest = connection.execute("PRAGMA user_version").fetchone()[0], len(MIGRATIONS)
+        if version > latest:
+            raise StorageFault(
+                f"{self._path} has version {version} of the tables, and this program knows {latest}. Update"
+                " marless-server"
+            )
+        for script in MIGRATIONS[version:]:
+            for statement in script.split(";"):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {latest}")
 
     def _commit(self, change: Callable[[sqlite3.Connection], _T]) -> _T:
         connection = self._connection()

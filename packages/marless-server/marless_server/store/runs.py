@@ -35,6 +35,9 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
         served_s: seconds of slots that ran its tasks
         key: the submission's Idempotency-Key
         body: hash of the submission's body
+        study: id of the study that the run belongs to, '' for none
+        setting: the run's name in its study
+        rounds: rounds at its end. None: not known
     """
 
     number: int
@@ -59,6 +62,9 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     served_s: float
     key: str | None
     body: str
+    study: str
+    setting: str
+    rounds: int | None
 
     @property
     def limit_settings(self) -> list[str]:
@@ -77,6 +83,17 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     settings: str
     key: str | None
     body: str
+    study: str = ""
+    setting: str = ""
+    rounds: int | None = None
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """The seconds of training and the dollars of one round, of the last run with these settings."""
+
+    settings: str
+    seconds: float
+    dollars: float
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +121,15 @@ class Remark(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+def joining(run: NewRun, number: int) -> RunRow:
+    """Return the row that a new run would have in the queue. It has no id yet."""
+    row = msgspec.structs.asdict(run)
+    return RunRow(
+        **row, number=number, id="", limits="[]", status="queued", wish="", reason="", created_at=now(), began_at="",
+        ended_at="", round=0, score=None, dollars=0.0, seconds=0.0, served_s=0.0,
+    )  # fmt: skip
+
+
 class Conflict(UserError):
     """The state of the run, or an earlier submission, does not allow the request."""
 
@@ -114,33 +140,39 @@ class Runs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def submit(self, run: NewRun) -> tuple[RunRow, bool]:
-        """Put a run into the queue. Return it, and whether it is new: an equal submission with the same key is not.
+    def submit(self, runs: Sequence[NewRun]) -> tuple[list[RunRow], bool]:
+        """Put runs of one owner into the queue. Return them, and whether they are new.
 
+        An equal submission with the same key returns the earlier runs.
         Raises `Conflict` if the key belongs to another submission, or if too many runs wait.
         """
+        owner, key, body = runs[0].owner, runs[0].key, runs[0].body
 
-        def _insert(connection: sqlite3.Connection) -> tuple[RunRow, bool]:
+        def _insert(connection: sqlite3.Connection) -> tuple[list[RunRow], bool]:
             query = "SELECT * FROM runs WHERE owner = ? AND key = ?"
-            for earlier in fetch(connection, RunRow, query, [run.owner, run.key]):
-                if earlier.body != run.body:
+            for earlier in fetch(connection, RunRow, query, [owner, key]):
+                if earlier.body != body:
                     raise Conflict(f"Idempotency-Key: {earlier.id} was another submission with this key")
-                return earlier, False
+                return _study(connection, earlier.study) if earlier.study else [earlier], False
             query = "SELECT COUNT(*) FROM runs WHERE owner = ? AND status = 'queued'"
-            if connection.execute(query, [run.owner]).fetchone()[0] >= MOST_QUEUED:
-                raise Conflict(f"{MOST_QUEUED} runs of yours wait. Submit more when some have begun")
-            new_id = f"r{secrets.token_hex(6)}"
-            columns = {
-                **msgspec.structs.asdict(run), "id": new_id, "limits": "[]", "status": "queued", "wish": "",
-                "reason": "", "created_at": now(), "began_at": "", "ended_at": "", "round": 0, "dollars": 0.0,
-                "seconds": 0.0, "served_s": 0.0,
-            }  # fmt: skip
-            marks = ", ".join("?" * len(columns))
-            connection.execute(f"INSERT INTO runs ({', '.join(columns)}) VALUES ({marks})", [*columns.values()])
-            _remark(connection, new_id, "submitted")
-            return _row(connection, new_id), True
+            if connection.execute(query, [owner]).fetchone()[0] + len(runs) > MOST_QUEUED:
+                raise Conflict(f"at most {MOST_QUEUED} runs of yours wait. Submit more when some have begun")
+            return [_add(connection, run) for run in runs], True
 
         return self._database.write(_insert)
+
+    def study(self, owner: str, study: str) -> list[RunRow]:
+        """Return the runs of an owner's study, the oldest first. There are none for studies of others."""
+        query = "SELECT * FROM runs WHERE study = ? AND owner = ? AND study != '' ORDER BY number"
+        return self._database.rows(RunRow, query, [study, owner])
+
+    def paces(self) -> dict[str, Pace]:
+        """Return the pace of the last run of each settings that trained, by the hash of the settings."""
+        query = (
+            "SELECT settings, seconds / round AS seconds, dollars / round AS dollars, MAX(number) FROM runs"
+            " WHERE round > 0 GROUP BY settings"
+        )
+        return {pace.settings: pace for pace in self._database.rows(Pace, query)}
 
     def find(self, owner: str, run: str) -> RunRow | None:
         """Return an owner's run. It is None for runs of others."""
@@ -180,9 +212,11 @@ class Runs:
 
         return self._database.write(_update)
 
-    def resume(self, run: str, limits: Sequence[str]) -> RunRow:
-        """Queue a run again, or give a run that waits or trains new limits. Raises `Conflict` for a run that waits or
-        trains, without new limits."""
+    def resume(self, run: str, limits: Sequence[str], rounds: int | None = None) -> RunRow:
+        """Queue a run again, or give a run that waits or trains new limits. `rounds` is the new number of rounds.
+
+        Raises `Conflict` for a run that waits or trains, without new limits.
+        """
 
         def _update(connection: sqlite3.Connection) -> RunRow:
             row = _row(connection, run)
@@ -192,8 +226,9 @@ class Runs:
             new = {text.partition("=")[0]: text for text in (*row.limit_settings, *limits)}
             status, wish = ("running", "restart") if row.status == "running" else ("queued", "")
             connection.execute(
-                "UPDATE runs SET status = ?, wish = ?, reason = '', ended_at = '', limits = ? WHERE id = ?",
-                [status, wish, to_json([*new.values()]).decode(), run],
+                "UPDATE runs SET status = ?, wish = ?, reason = '', ended_at = '', limits = ?,"
+                " rounds = COALESCE(?, rounds) WHERE id = ?",
+                [status, wish, to_json([*new.values()]).decode(), rounds, run],
             )
             _remark(connection, run, f"resume asked{''.join(f', {text}' for text in limits)}")
             return _row(connection, run)
@@ -274,6 +309,19 @@ class Runs:
         query = "INSERT INTO audit (time, owner, token, action, subject) VALUES (?, ?, ?, ?, ?)"
         values = (now(), owner, token, action, " ".join(subject.split())[:200])
         self._database.write(lambda connection: connection.execute(query, values))
+
+
+def _add(connection: sqlite3.Connection, run: NewRun) -> RunRow:
+    row = msgspec.structs.replace(joining(run, 0), id=f"r{secrets.token_hex(6)}")
+    columns = {name: value for name, value in msgspec.structs.asdict(row).items() if name != "number"}
+    marks = ", ".join("?" * len(columns))
+    connection.execute(f"INSERT INTO runs ({', '.join(columns)}) VALUES ({marks})", [*columns.values()])
+    _remark(connection, row.id, "submitted")
+    return _row(connection, row.id)
+
+
+def _study(connection: sqlite3.Connection, study: str) -> list[RunRow]:
+    return fetch(connection, RunRow, "SELECT * FROM runs WHERE study = ? ORDER BY number", [study])
 
 
 def _row(connection: sqlite3.Connection, run: str) -> RunRow:

@@ -37,11 +37,16 @@ class About(Answer, frozen=True, kw_only=True):
 
 
 class Price(Answer, frozen=True, kw_only=True):
-    """The forecast of a run: its dollars and seconds of training, from an earlier run."""
+    """The forecast of runs: dollars and seconds of training of all, and when the first begins and the last ends.
+
+    null: not known. `from` is the earlier run with these settings.
+    """
 
     cap_dollars: float | None
     dollars: float | None
     seconds: float | None
+    begins_in_s: float | None
+    ends_in_s: float | None
     source: str | None = msgspec.field(name="from")
     text: str
 
@@ -78,6 +83,8 @@ class Run(Answer, frozen=True, kw_only=True):
     stops: bool
     place: int | None
     waits_for: str | None
+    study: str
+    setting: str
 
 
 class SubmittedRun(Run, frozen=True, kw_only=True):
@@ -98,6 +105,26 @@ class RunPage(Answer, frozen=True, kw_only=True):
 
     runs: list[Run]
     cursor: int | None
+
+
+class CheckedStudy(Answer, frozen=True, kw_only=True):
+    """A study that may be submitted, with the number of its runs."""
+
+    runs: int
+    price: Price
+
+
+class Study(Answer, frozen=True, kw_only=True):
+    """Runs that were submitted together."""
+
+    id: str
+    runs: list[Run]
+
+
+class SubmittedStudy(Study, frozen=True, kw_only=True):
+    """A study that was submitted, with its forecast."""
+
+    price: Price
 
 
 class RoundPage(Answer, frozen=True, kw_only=True):

@@ -1,10 +1,11 @@
 """The API: resources and verbs below /api/v1."""
 
 import asyncio
-import hashlib
-from collections.abc import Callable
-from typing import Any
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
+from msgspec.structs import replace
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -20,6 +21,7 @@ from marless.functions.text.terminal_text import visible_text
 from marless.program import program_name
 from marless.reports import journal
 from marless.runs.folder import METRICS
+from marless.studies.study_file import StudyFile
 from marless_server import admission
 from marless_server.pool.archives import archive
 from marless_server.store.runs import STATUSES, Conflict, NewRun, RunRow, Status
@@ -27,19 +29,25 @@ from marless_server.web import resources
 from marless_server.web.answers import (
     About,
     CheckedRun,
+    CheckedStudy,
     DetailedRun,
     Pool,
+    Price,
     Quotas,
     Rights,
     RoundPage,
     Run,
     RunPage,
+    Study,
     SubmittedRun,
+    SubmittedStudy,
 )
 from marless_server.web.guard import Caller
 from marless_server.web.openapi import GZIP, JSON, TEXT, TOML, Operation, document, parameter
 from marless_server.web.problems import Problem, of_settings
 from marless_server.web.resources import Lab
+
+_T = TypeVar("_T")
 
 PREFIX = "/api/v1"
 MOST_BODY_BYTES, _BODY_S = 1 << 18, 20.0
@@ -71,7 +79,7 @@ class Api:
 
     def operations(self) -> list[Operation]:
         """Return the operations, as their description for programs has them."""
-        run = f"{PREFIX}/runs/{{run}}"
+        run, study = f"{PREFIX}/runs/{{run}}", f"{PREFIX}/studies/{{study}}"
         return [
             Operation("GET", "/healthz", _health, "Whether the server answers.", {200: TEXT}),
             Operation("GET", f"{PREFIX}/openapi.json", self._describe, "This description.", {200: JSON}),
@@ -83,6 +91,20 @@ class Api:
             Operation(
                 "POST", f"{PREFIX}/submissions/check", self._check, "Check a configuration, and forecast its price.",
                 {200: CheckedRun}, (415,), RunConfig,
+            ),
+            Operation(
+                "POST", f"{PREFIX}/studies", self._submit_study, "Put the runs of a study into the queue.",
+                {201: SubmittedStudy, 200: SubmittedStudy}, (409, 415), StudyFile, [_KEY],
+            ),
+            Operation(
+                "POST", f"{PREFIX}/studies/check", self._check_study, "Check a study, and forecast its price.",
+                {200: CheckedStudy}, (415,), StudyFile,
+            ),
+            Operation("GET", study, self._show_study, "The runs of a study.", {200: Study}),
+            Operation("POST", f"{study}/stop", self._stop_study, "Stop the runs of a study.", {200: Study}),
+            Operation(
+                "POST", f"{study}/resume", self._resume_study, "Queue stopped and failed runs again.", {200: Study},
+                (409,),
             ),
             Operation(
                 "GET", f"{PREFIX}/runs", self._list, "Your runs, the newest first.", {200: RunPage},
@@ -119,23 +141,11 @@ class Api:
         return await _with_body(request, self._checked)
 
     def _submission(self, request: Request, body: bytes) -> Response:
-        sender, key = caller(request), request.headers.get("idempotency-key")
-        if key is not None and not (0 < len(key) <= _LONGEST_KEY and key.isprintable()):
-            raise Problem(400, f"it has 1 to {_LONGEST_KEY} printable characters", "idempotency-key")
+        sender, key = caller(request), _key_of(request)
         config = self._config(request, body)
-        settings = admission.settings_hash(config)
-        new_run = NewRun(
-            owner=sender.owner.name,
-            task=config.task.name,
-            algorithm=config.algorithm.name,
-            seed=config.seed,
-            config=admission.config_text(config),
-            settings=settings,
-            key=key,
-            body=hashlib.sha256(body).hexdigest(),
-        )
-        price = resources.forecast(self._lab, sender.owner, settings, config)
-        row, is_new = self._lab.runs.submit(new_run)
+        run = resources.new_run(config, sender.owner, key, body)
+        price = resources.forecast(self._lab, [run], config.stop.dollars)
+        [row], is_new = self._lab.runs.submit([run])
         if is_new:
             self._note(sender, "submit", row.id)
         answer = SubmittedRun(**resources.run_fields(row, self._lab.queue.turns()), price=price)
@@ -143,16 +153,76 @@ class Api:
 
     def _checked(self, request: Request, body: bytes) -> Response:
         config = self._config(request, body)
-        price = resources.forecast(self._lab, caller(request).owner, admission.settings_hash(config), config)
+        run = resources.new_run(config, caller(request).owner, None, body)
+        price = resources.forecast(self._lab, [run], config.stop.dollars)
         return _json(CheckedRun(task=config.task.name, algorithm=config.algorithm.name, price=price))
 
+    async def _submit_study(self, request: Request) -> Response:
+        return await _with_body(request, self._study_submission)
+
+    async def _check_study(self, request: Request) -> Response:
+        return await _with_body(request, self._checked_study)
+
+    def _study_submission(self, request: Request, body: bytes) -> Response:
+        sender, runs, price = caller(request), *self._new_study(request, body)
+        rows, is_new = self._lab.runs.submit(runs)
+        if is_new:
+            self._note(sender, "submit", rows[0].study)
+        turns = self._lab.queue.turns()
+        listed = [resources.run_of(row, turns) for row in rows]
+        place = {"Location": f"{PREFIX}/studies/{rows[0].study}"}
+        return _json(SubmittedStudy(id=rows[0].study, runs=listed, price=price), 201 if is_new else 200, place)
+
+    def _checked_study(self, request: Request, body: bytes) -> Response:
+        runs, price = self._new_study(request, body)
+        return _json(CheckedStudy(runs=len(runs), price=price))
+
+    def _new_study(self, request: Request, body: bytes) -> tuple[list[NewRun], Price]:
+        owner, key, study = caller(request).owner, _key_of(request), f"s{secrets.token_hex(6)}"
+        runs = list[NewRun]()
+        for run in self._read(request, body, admission.study_runs):
+            new_run = resources.new_run(run.config, owner, None if runs else key, body)
+            runs.append(replace(new_run, study=study, setting=run.name))
+        return runs, resources.forecast(self._lab, runs, None)
+
+    def _show_study(self, request: Request) -> Response:
+        return self._study_answer(self._study_rows(request))
+
+    def _stop_study(self, request: Request) -> Response:
+        rows = self._study_rows(request)
+        for row in rows:
+            if row.status in ("queued", "running"):
+                self._lab.runs.stop(row.id)
+        self._note(caller(request), "stop", rows[0].study)
+        return self._study_answer(self._study_rows(request))
+
+    def _resume_study(self, request: Request) -> Response:
+        rows = self._study_rows(request)
+        for row in rows:
+            if row.status in ("stopped", "failed"):
+                self._lab.runs.resume(row.id, [])
+        self._note(caller(request), "resume", rows[0].study)
+        return self._study_answer(self._study_rows(request))
+
+    def _study_answer(self, rows: Sequence[RunRow]) -> Response:
+        turns = self._lab.queue.turns()
+        return _json(Study(id=rows[0].study, runs=[resources.run_of(row, turns) for row in rows]))
+
+    def _study_rows(self, request: Request) -> list[RunRow]:
+        if rows := self._lab.runs.study(caller(request).owner.name, request.path_params["study"]):
+            return rows
+        raise Problem(404, "you have no such study", "study")
+
     def _config(self, request: Request, body: bytes) -> RunConfig:
+        return self._read(request, body, admission.checked_config)
+
+    def _read(self, request: Request, body: bytes, read: Callable[[Mapping[str, Any], bool, int], _T]) -> _T:
         sender, kind = caller(request), request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (JSON, TOML):
             raise Problem(415, f"send the configuration as {TOML} or {JSON}", "content-type")
         try:
             document = admission.document_of(body, kind == TOML)
-            return admission.checked_config(document, sender.owner.code, self._lab.board.gpus)
+            return read(document, sender.owner.code, self._lab.board.gpus)
         except Undecodable as error:
             raise Problem(400, f"the body cannot be read: {error}") from error
         except admission.Forbidden as error:
@@ -185,10 +255,10 @@ class Api:
     def _go_on(self, request: Request, body: bytes) -> Response:
         row = self._row(request)
         try:
-            limits = admission.new_limits(row, body)
+            limits, rounds = admission.new_limits(row, body)
         except Undecodable as error:
             raise Problem(400, f"the body cannot be read: {error}") from error
-        row = self._lab.runs.resume(row.id, limits)
+        row = self._lab.runs.resume(row.id, limits, rounds)
         self._note(caller(request), "resume", f"{row.id} {' '.join(limits)}")
         return _json(resources.run_of(row, self._lab.queue.turns()))
 
@@ -234,6 +304,13 @@ def caller(request: Request) -> Caller:
     """Return the sender of the request."""
     result: Caller = request.scope["caller"]
     return result
+
+
+def _key_of(request: Request) -> str | None:
+    key = request.headers.get("idempotency-key")
+    if key is not None and not (0 < len(key) <= _LONGEST_KEY and key.isprintable()):
+        raise Problem(400, f"it has 1 to {_LONGEST_KEY} printable characters", "idempotency-key")
+    return key
 
 
 def problem_of(request: Request, error: Exception) -> Response:

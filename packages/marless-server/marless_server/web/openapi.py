@@ -1,5 +1,6 @@
 """The description of the API for programs: OpenAPI 3.1, made from the operations and the types of their answers."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -19,7 +20,7 @@ _REFERENCE = "#/components/schemas/{name}"
 # Any request may get these: a header that is there twice, no token, another site, another host, a full disk.
 _COMMON = (400, 401, 403, 421, 503)
 _BODY = (408, 413, 422)
-_RUN = {"name": "run", "in": "path", "required": True, "schema": {"type": "string"}, "description": "id of a run"}
+_PLACE = re.compile(r"{(\w+)}")
 
 Parameter = dict[str, Any]
 
@@ -73,24 +74,24 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
 
 def _described(operation: Operation) -> dict[str, Any]:
     refusals = {*_COMMON, *operation.problems, *(_BODY if operation.body else ())}
-    has_run = "{run}" in operation.path
+    places = [
+        {**parameter(name, f"The id of the {name}.", {"type": "string"}, "path"), "required": True}
+        for name in _PLACE.findall(operation.path)
+    ]
     answers = {status: _content(kind) for status, kind in operation.answers.items()}
-    answers |= dict.fromkeys(sorted(refusals | ({404} if has_run else set())), _content(ProblemDetails, problems.TYPE))
+    answers |= dict.fromkeys(sorted(refusals | ({404} if places else set())), _content(ProblemDetails, problems.TYPE))
     described: dict[str, Any] = {
         "summary": operation.summary,
-        "parameters": [*([_RUN] if has_run else ()), *operation.parameters],
+        "parameters": [*places, *operation.parameters],
         "responses": {
             str(status): {"description": HTTPStatus(status).phrase, "content": content}
             for status, content in answers.items()
         },
     }
-    if operation.body is RunConfig:
-        described["requestBody"] = {
-            "required": True,
-            "content": {**_content(RunConfig), TOML: {"schema": {"type": "string"}}},
-        }
-    elif operation.body:
-        described["requestBody"] = {"content": _content(operation.body)}
+    if operation.body:
+        takes_toml = 415 in operation.problems
+        content = {**_content(operation.body), **(_content(TOML) if takes_toml else {})}
+        described["requestBody"] = {"required": takes_toml, "content": content}
     return described
 
 

@@ -1,5 +1,7 @@
 """The state of runs and of the pool, for JSON and for the page."""
 
+import hashlib
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,11 +11,13 @@ from typing import Any
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.config.toml_parsing import parse_toml
 from marless.runs.folder import RunFolder
+from marless_server import admission
 from marless_server.pool.archives import ArchiveClaims
 from marless_server.pool.driver import Board, BusySlot, Queue, run_root
-from marless_server.pool.turns import Turn
+from marless_server.pool.forecasts import begins_in_s, seconds_left
+from marless_server.pool.turns import Turn, over_quota
 from marless_server.store.owners import Owner, Owners
-from marless_server.store.runs import RunRow, Runs, Usage
+from marless_server.store.runs import NewRun, RunRow, Runs, Usage, joining
 from marless_server.web.answers import DetailedRun, OwnerUse, Pool, Price, QueuePlace, Run, SlotUse
 
 _AT_ONCE = "it begins at once"
@@ -78,20 +82,70 @@ def _place(turn: Turn, is_own: bool) -> QueuePlace:
     return QueuePlace(place=turn.place, owner=turn.run.owner, run=run, waits_for=turn.reason or _AT_ONCE)
 
 
-def forecast(lab: Lab, owner: Owner, settings: str, config: RunConfig) -> Price:
-    """Return the price of a run in dollars, and its seconds, from the owner's last run with these settings."""
-    earlier, rounds, cap = lab.runs.alike(owner.name, settings), config.effective().stop.rounds, config.stop.dollars
-    if earlier is None or rounds is None:
-        text = "no run of yours with these settings has trained; `marless estimate` measures a few rounds"
-        return Price(cap_dollars=cap, dollars=None, seconds=None, source=None, text=text)
-    factor = rounds / earlier.round
+def new_run(config: RunConfig, owner: Owner, key: str | None, body: bytes) -> NewRun:
+    """Return the entry of a run for the queue."""
+    return NewRun(
+        owner=owner.name,
+        task=config.task.name,
+        algorithm=config.algorithm.name,
+        seed=config.seed,
+        config=admission.config_text(config),
+        settings=admission.settings_hash(config),
+        key=key,
+        body=hashlib.sha256(body).hexdigest(),
+        rounds=config.effective().stop.rounds,
+    )
+
+
+def forecast(lab: Lab, runs: Sequence[NewRun], cap: float | None) -> Price:
+    """Return the price of runs of one owner that join the queue now, and when they begin and end.
+
+    Prices follow from the owner's last run with the same settings, and the queue from anyone's.
+    """
+    earlier = [lab.runs.alike(run.owner, run.settings) for run in runs]
+    amounts = [_amounts(run, row) for run, row in zip(runs, earlier, strict=True) if row and run.rounds]
+    source = next((row.id for row in earlier if row), None)
+    is_known = len(amounts) == len(runs)
+    begins, ends = _begin_and_end(lab, runs)
+    text = (
+        f"{runs[0].rounds} rounds at the price and speed of {source}"
+        if is_known
+        else "no run of yours with these settings has trained; `marless estimate` measures a few rounds"
+    )
     return Price(
         cap_dollars=cap,
-        dollars=earlier.dollars * factor,
-        seconds=earlier.seconds * factor,
-        source=earlier.id,
-        text=f"{rounds} rounds at the price and speed of {earlier.id}",
+        dollars=sum(dollars for dollars, _ in amounts) if is_known else None,
+        seconds=sum(seconds for _, seconds in amounts) if is_known else None,
+        begins_in_s=begins,
+        ends_in_s=ends,
+        source=source if is_known else None,
+        text=text,
     )
+
+
+def _amounts(run: NewRun, earlier: RunRow) -> tuple[float, float]:
+    """Return the dollars and seconds of a run at the pace of an earlier run."""
+    factor = (run.rounds or 0) / earlier.round
+    return earlier.dollars * factor, earlier.seconds * factor
+
+
+def _begin_and_end(lab: Lab, runs: Sequence[NewRun]) -> tuple[float | None, float | None]:
+    """Return the seconds until the first new run begins and the last new run ends. None: not known."""
+    if over_quota(lab.owners.all()[runs[0].owner], lab.runs.used_today()):
+        return None, None
+    rows, paces = lab.runs.open(), lab.runs.paces()
+    last = rows[-1].number if rows else 0
+    turns = lab.queue.turns([*rows, *(joining(run, last + place) for place, run in enumerate(runs, 1))])
+    running = [row for row in rows if row.status == "running"]
+    begins = begins_in_s(turns, running, paces, lab.board.most)
+    # Runs that join have no id yet.
+    new_turns = [(turn.run, begin) for turn, begin in zip(turns, begins, strict=True) if not turn.run.id]
+    ends = [begin + seconds_left(row, paces) for row, begin in new_turns]
+    return _finite(min(begin for _, begin in new_turns)), _finite(max(ends))
+
+
+def _finite(seconds: float) -> float | None:
+    return round(seconds, 1) if math.isfinite(seconds) else None
 
 
 def _use(owner: Owner, usage: dict[str, Usage], trains: int, waits: int) -> OwnerUse:
