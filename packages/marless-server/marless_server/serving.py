@@ -1,6 +1,7 @@
 """One process serves a lab. The pool is in its main thread, and the application is in another thread."""
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
@@ -41,6 +42,7 @@ class Settings:
         host: address to listen on
         port: its port. 0: any free one
         names: other values of the header Host, such as lab.example.org:443 of a proxy
+        tls: files of a certificate with its chain and of its private key (PEM), for https
         unencrypted: whether it may listen where other machines reach it, although it has no TLS
         memory_mb: memory of all workers together, in MB. 0: no limit
         gpus: learners that compute on a GPU at once
@@ -52,6 +54,7 @@ class Settings:
     host: str
     port: int
     names: Collection[str] = ()
+    tls: tuple[Path, Path] | None = None
     unencrypted: bool = False
     memory_mb: float = 0.0
     gpus: int = 0
@@ -71,11 +74,13 @@ def stored(data: Path) -> Iterator[tuple[Database, Owners]]:
 def serve(settings: Settings, stopping: Signals, announce: Callable[[str], None]) -> None:
     """Serve until `stopping`, and hand the address to `announce` when it answers. Raises `UserError` for a folder or an
     address that is in use, and `StorageFault`."""
-    if settings.host not in _LOOPBACK and not settings.unencrypted:
+    if settings.host not in _LOOPBACK and not settings.tls and not settings.unencrypted:
         raise UserError(
-            f"--address {settings.host}: other machines would send tokens unencrypted. Put a proxy with TLS in front of"
-            " 127.0.0.1 (and --host its name), or pass --allow-unencrypted"
+            f"--address {settings.host}: other machines would send tokens unencrypted. Pass --tls-cert and --tls-key,"
+            " put a proxy with TLS in front of 127.0.0.1 (and --host its name), or pass --allow-unencrypted"
         )
+    if settings.tls:
+        _require_certificate(*settings.tls)
     with (
         stored(settings.data) as (database, owners),
         RunFolder(settings.data).driving(),
@@ -89,8 +94,21 @@ def serve(settings: Settings, stopping: Signals, announce: Callable[[str], None]
         queue = Queue(runs, owners, board)
         lab = Lab(owners, runs, queue, board, claims, root)
         with _pool(settings) as pool, _answers(lab, settings, listener):
-            announce(f"http://{_host(settings.host)}:{listener.getsockname()[1]}")
+            announce(f"http{'s' if settings.tls else ''}://{_host(settings.host)}:{listener.getsockname()[1]}")
             PoolDriver(queue, board, root, pool, claims, stopping).drive()
+
+
+def _require_certificate(certificate: Path, key: Path) -> None:
+    """Raise `UserError` for files that TLS cannot use."""
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key, _no_password)
+    except (OSError, ValueError) as error:  # an `ssl.SSLError` is an `OSError`
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UserError(f"--tls-cert {certificate}, --tls-key {key}: {reason}") from error
+
+
+def _no_password() -> str:
+    raise ValueError("the key has a password. Store it without one, readable by this user only")
 
 
 def _pool(settings: Settings) -> TaskPool:
@@ -115,8 +133,11 @@ def _answers(lab: Lab, settings: Settings, listener: socket.socket) -> Iterator[
     port = listener.getsockname()[1]
     names = {settings.host, *(_LOOPBACK if settings.host in _LOOPBACK else ())}
     hosts = [*(f"{_host(name)}:{port}" for name in names), *(name.lower() for name in settings.names)]
+    certificate, key = settings.tls or (None, None)
     config = uvicorn.Config(
         application(lab, hosts),
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
         http="h11",
         loop="asyncio",
         lifespan="off",

@@ -14,6 +14,7 @@ from marless.program import program_name
 from marless.reports.text import table
 from marless.signals import Signals
 from marless_server.serving import Settings, serve, stored
+from marless_server.store.database import FILE
 from marless_server.store.owners import Owner, Owners
 
 EXAMPLES = """examples:
@@ -21,13 +22,15 @@ EXAMPLES = """examples:
   marless serve owner token ana          prints a token once, for ana
   marless serve                          serves at 127.0.0.1:8765, with the folder ./server
   marless serve --slots 8 --data /srv/marless
+  marless serve --address 0.0.0.0:443 --host lab.example.org --tls-cert lab.pem --tls-key lab.key
+  marless serve backup lab.sqlite        a copy of the queue and the owners
   marless serve owner change ben --weight 2 --at-once 4 --slot-seconds 36000
   marless serve owner list
   marless serve owner tokens ana
   marless serve owner revoke 3f9a1c22
 
-The commands `owner` work while the server runs. Ctrl-C ends the server after
-the tasks in flight. The next start continues all runs."""
+The commands `owner` and `backup` work while the server runs. Ctrl-C ends
+the server after the tasks in flight. The next start continues all runs."""
 
 _DEFAULT = "127.0.0.1:8765"
 
@@ -35,7 +38,10 @@ _DEFAULT = "127.0.0.1:8765"
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
-        "words", nargs="*", metavar="owner add|change|list|token|tokens|revoke NAME", help="manage owners and tokens"
+        "words",
+        nargs="*",
+        metavar="owner add|change|list|token|tokens|revoke NAME | backup FILE",
+        help="manage owners and tokens, or copy the server's file",
     )
     parser.add_argument(
         "--data", type=Path, default=Path("server"), metavar="FOLDER", help="its folder (default: server)"
@@ -50,8 +56,14 @@ def arguments(parser: ArgumentParser) -> None:
         "--gpus", type=count, default=0, metavar="N", help="learners that use a GPU at once (default: 0)"
     )
     parser.add_argument(
-        "--host", action="append", default=[], metavar="NAME", help="a name of a proxy, with its port if it is not 443"
+        "--host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name of the server or its proxy, with its port if it is not 443",
     )
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate with its chain (PEM), for https")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of the certificate (PEM)")
     parser.add_argument(
         "--allow-unencrypted",
         action="store_true",
@@ -72,15 +84,25 @@ _amount = number("a number above 0", lambda value: value > 0)
 def run(options: Namespace) -> int:
     """Serves until a signal, or manages owners."""
     if options.words:
-        with stored(options.data) as (_, owners):
-            _manage(owners, options)
+        if options.words[0] == "backup" and not (options.data / FILE).exists():
+            raise UserError(f"--data {options.data}: there is no server in this folder")
+        with stored(options.data) as (database, owners):
+            if options.words[0] == "backup" and len(options.words) == 2:
+                database.backup(Path(options.words[1]))
+                say(f"wrote {options.words[1]}. Keep it with {options.data}/key and {options.data}/runs")
+            else:
+                _manage(owners, options)
         return FINISHED
     host, _, port = options.address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise UserError(f"--address {options.address}: write HOST:PORT, such as {_DEFAULT}")
+    if (options.tls_cert is None) != (options.tls_key is None):
+        raise UserError("--tls-cert and --tls-key go together: a certificate, and its private key")
+    tls = (options.tls_cert, options.tls_key) if options.tls_cert else None
     settings = Settings(
         data=options.data, slots=options.slots, most=options.at_once or 16, host=host.strip("[]"), port=int(port),
-        names=options.host, unencrypted=options.allow_unencrypted, memory_mb=options.memory_mb, gpus=options.gpus,
+        names=options.host, tls=tls, unencrypted=options.allow_unencrypted, memory_mb=options.memory_mb,
+        gpus=options.gpus,
     )  # fmt: skip
     with Signals() as stopping:
         serve(settings, stopping, lambda address: _announce(address, settings))
@@ -98,7 +120,9 @@ def _manage(owners: Owners, options: Namespace) -> None:
     family, verb, name = [*options.words, "", ""][:3]
     action = _VERBS.get(verb) if family == "owner" else None
     if action is None or bool(name) == (verb == "list") or len(options.words) > 3:
-        raise UserError(f"write {program_name()} serve owner add|change|token|tokens|revoke NAME, or owner list")
+        raise UserError(
+            f"write {program_name()} serve owner add|change|token|tokens|revoke NAME, owner list, or backup FILE"
+        )
     action(owners, name, options)
 
 
