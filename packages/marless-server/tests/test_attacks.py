@@ -72,16 +72,19 @@ def test_lists_pages_and_the_pool_name_no_run_of_others(lab):
     verbs = [("GET", ""), ("POST", "/stop"), ("POST", "/resume")]
     assert [lab.call("ana", method, f"/studies/{study}{verb}").status for method, verb in verbs] == [404] * 3
     answers = [
-        lab.send("GET", path, headers=logins(lab)["browser"]) for path in ("/", f"{PREFIX}/runs", f"{PREFIX}/pool")
+        lab.send("GET", path, headers=logins(lab)["browser"])
+        for path in ("/", "/runs", "/me", f"{PREFIX}/runs", f"{PREFIX}/pool")
     ]
     assert not any(run.encode() in answer.body for answer in answers)
-    assert [turn["owner"] for turn in answers[2].json["queue"]] == ["ana", "ben", "ben", "ben"]
+    assert [turn["owner"] for turn in answers[-1].json["queue"]] == ["ana", "ben", "ben", "ben"]
 
 
 def test_a_text_is_no_markup_and_no_file_holds_a_token(lab, tmp_path):
     run, secret = lab.submit("ana"), lab.tokens["ana"].rpartition("-")[2]
     lab.runs.remark(run, "<script>alert(1)</script>\n2026-01-01 forged\x1b[2J")
     assert b"<script" not in lab.send("GET", f"/runs/{run}", headers=logins(lab)["browser"]).body
+    page = lab.send("GET", "/submit", query="config=%3Cscript%3E", headers=logins(lab)["browser"])
+    assert (page.status, b"<script" in page.body, b'class="refused"' in page.body) == (200, False, True)
     log = lab.call("ana", "GET", f"/runs/{run}/log").body
     assert (len(log.splitlines()), b"\x1b" in log) == (2, False)
     bodies = [path.read_bytes() for path in (tmp_path / "server").rglob("*") if path.is_file()]

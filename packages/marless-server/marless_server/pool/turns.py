@@ -82,4 +82,4 @@ def _no_place(runs: Mapping[str, int], ahead: Mapping[str, int], most: int) -> s
     train = ", ".join(f"{name} {count}" for name, count in sorted(runs.items()) if count)
     first = ", ".join(f"{name} {count}" for name, count in sorted(ahead.items()))
     before = f"; shares ahead of this run: {first}" if first else ""
-    return f"places: all {most} are taken ({train}){before}"
+    return f"places: all {most} are taken{f' ({train})' if train else ''}{before}"

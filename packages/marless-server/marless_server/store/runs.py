@@ -130,6 +130,15 @@ def joining(run: NewRun, number: int) -> RunRow:
     )  # fmt: skip
 
 
+class Deed(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the audit: a request that changed something, or was refused."""
+
+    time: str
+    token: str
+    action: str
+    subject: str
+
+
 class Conflict(UserError):
     """The state of the run, or an earlier submission, does not allow the request."""
 
@@ -309,6 +318,11 @@ class Runs:
         query = "INSERT INTO audit (time, owner, token, action, subject) VALUES (?, ?, ?, ?, ?)"
         values = (now(), owner, token, action, " ".join(subject.split())[:200])
         self._database.write(lambda connection: connection.execute(query, values))
+
+    def deeds(self, owner: str, most: int) -> list[Deed]:
+        """Return the last lines of the audit about an owner, the newest first."""
+        query = "SELECT time, token, action, subject FROM audit WHERE owner = ? ORDER BY number DESC LIMIT ?"
+        return self._database.rows(Deed, query, [owner, most])
 
 
 def _add(connection: sqlite3.Connection, run: NewRun) -> RunRow:

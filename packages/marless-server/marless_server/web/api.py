@@ -235,7 +235,7 @@ class Api:
         if status is not None and status not in STATUSES:
             raise Problem(400, f"it is one of {', '.join(STATUSES)}", "status")
         statuses: tuple[Status, ...] = tuple(name for name in STATUSES if status in (None, name))
-        most, before = _number(request, "limit", 50, _MOST_ROWS), _number(request, "cursor", 0)
+        most, before = whole_number(request, "limit", 50, _MOST_ROWS), whole_number(request, "cursor", 0)
         rows = self._lab.runs.listing(caller(request).owner.name, statuses, before or None, most)
         turns = self._lab.queue.turns()
         following = rows[-1].number if len(rows) == most else None
@@ -263,8 +263,8 @@ class Api:
         return _json(resources.run_of(row, self._lab.queue.turns()))
 
     def _rounds(self, request: Request) -> Response:
-        row, after = self._row(request), _number(request, "after", 0)
-        most = _number(request, "limit", _MOST_ROWS, _MOST_ROWS)
+        row, after = self._row(request), whole_number(request, "after", 0)
+        most = whole_number(request, "limit", _MOST_ROWS, _MOST_ROWS)
         path = self._lab.folder(row).path / METRICS
         lines = [line for line in journal.read(path) if line.round > after]
         following = lines[most - 1].round if len(lines) > most else None
@@ -353,7 +353,8 @@ async def _with_body(request: Request, answer: Callable[[Request, bytes], Respon
     return await run_in_threadpool(answer, request, bytes(body))
 
 
-def _number(request: Request, name: str, default: int, most: int = 1 << 53) -> int:
+def whole_number(request: Request, name: str, default: int, most: int = 1 << 53) -> int:
+    """Return a whole number of the query, at most `most`. Raises `Problem`."""
     text = request.query_params.get(name, str(default))
     if not (text.isascii() and text.isdecimal() and len(text) < 17):
         raise Problem(400, f"{name} is a whole number of at least 0", name)

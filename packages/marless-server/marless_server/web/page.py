@@ -1,4 +1,4 @@
-"""The page: the pool, its queue, an owner's runs and one run, made by the server and readable without a script."""
+"""The pages for a browser, which only reads: pool, runs, a run, a comparison, a check of a configuration, the owner."""
 
 from collections.abc import Sequence
 from importlib.resources import files
@@ -7,22 +7,30 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.schema import ConfigError
 from marless.coordinator.core.state import RoundLine
-from marless.page.chart import ChartLine, Size, figure
+from marless.coordinator.errors import UserError, one_line
+from marless.functions.encoding import Undecodable
 from marless.page.markup import Html, element, html, join, pairs, table
 from marless.reports import journal
-from marless.reports.digits import figure as number
-from marless.reports.text import counted, money, seconds
+from marless.reports.text import money, seconds
 from marless.runs.folder import METRICS
-from marless_server.store.runs import STATUSES
+from marless_server import admission
+from marless_server.store.owners import Owner
+from marless_server.store.runs import STATUSES, RunRow, Usage
+from marless_server.web import page_parts as parts
 from marless_server.web import resources
-from marless_server.web.answers import DetailedRun, OwnerUse, Pool, QueuePlace, Run
-from marless_server.web.api import caller
+from marless_server.web.answers import Price
+from marless_server.web.api import caller, whole_number
 from marless_server.web.resources import Lab
 
-STYLE = files("marless.page").joinpath("page.css").read_text("utf-8")
-_MOST_RUNS, _MOST_REMARKS = 200, 50
-_NONE = "-"
+STYLE = files("marless.page").joinpath("page.css").read_text("utf-8") + files("marless_server.web").joinpath(
+    "page.css"
+).read_text("utf-8")
+_MOST_RUNS, _MOST_COMPARED, _MOST_REMARKS, _MOST_DEEDS = 100, 8, 50, 30
+_SCREENS = {"/": "Pool", "/runs": "Runs", "/submit": "Submit", "/me": "Me"}
+_EXAMPLE = 'task = "mpe/simple_spread"\nrounds = 50\n'
 
 
 class Pages:
@@ -33,52 +41,157 @@ class Pages:
 
     def routes(self) -> list[Route]:
         """Return the routes of the pages."""
-        return [Route("/", self._home), Route("/runs/{run}", self._run)]
-
-    def _home(self, request: Request) -> Response:
-        owner, lab = caller(request).owner, self._lab
-        pool, turns = resources.pool_of(lab, owner), lab.queue.turns()
-        rows = lab.runs.listing(owner.name, STATUSES, None, _MOST_RUNS)
-        runs = [resources.run_of(row, turns) for row in rows]
-        parts = [
-            element("h1", "Pool and runs"),
-            element("p", f"{owner.name}, weight {owner.weight:g}", class_="lead"),
-            _figures(pool, runs),
-            element("h2", "Queue"),
-            _queue(pool.queue),
-            element("h2", "Slots"),
-            _slots(pool),
-            element("h2", "Owners"),
-            _owners(pool.owners),
-            element("h2", "Your runs"),
-            _runs(runs),
+        return [
+            Route("/", self._pool),
+            Route("/runs", self._runs),
+            Route("/runs/{run}", self._run),
+            Route("/compare", self._compare),
+            Route("/submit", self._submit),
+            Route("/me", self._me),
         ]
-        return _page("Pool and runs", parts)
+
+    def _pool(self, request: Request) -> Response:
+        pool = resources.pool_of(self._lab, caller(request).owner)
+        content = [
+            parts.pool_figures(pool),
+            element("h2", "Queue"),
+            parts.queue_table(pool.queue),
+            element("h2", "Slots"),
+            parts.slot_table(pool),
+            element("h2", "Owners"),
+            parts.owner_table(pool.owners),
+        ]
+        return _page("Pool", content, "/")
+
+    def _runs(self, request: Request) -> Response:
+        owner, before = caller(request).owner.name, whole_number(request, "before", 0)
+        rows = self._lab.runs.listing(owner, STATUSES, before or None, _MOST_RUNS)
+        turns = self._lab.queue.turns()
+        if not rows:
+            text = "You have no runs. Submit one with: marless server submit FILE.toml"
+            return _page(
+                "Runs", [element("p", "There are no earlier runs." if before else text, class_="note")], "/runs"
+            )
+        older = f"/runs?before={rows[-1].number}" if len(rows) == _MOST_RUNS else ""
+        links = [
+            element("a", "Newest", href="/runs") if before else "",
+            element("a", "Older", href=older) if older else "",
+        ]
+        form = element(
+            "form",
+            element("button", "Compare the chosen runs"),
+            parts.run_table([resources.run_of(row, turns) for row in rows]),
+            action="/compare",
+        )
+        return _page("Runs", [form, element("p", *links, class_="pages")], "/runs")
 
     def _run(self, request: Request) -> Response:
         row = self._lab.runs.find(caller(request).owner.name, request.path_params["run"])
         if row is None:
-            text = join([element("h1", "No such run"), _back()])
-            return _page("No such run", [text], 404)
-        fields = resources.details_of(row, self._lab.queue.turns())
-        lines = journal.read(self._lab.folder(row).path / METRICS)
+            return _page("No such run", [], "/runs", 404)
         remarks = self._lab.runs.remarks(row.id)[-_MOST_REMARKS:]
-        log = "\n".join(f"{remark.time} {remark.text}" for remark in remarks)
-        parts = [
-            _back(),
-            element("h1", row.id),
+        content = [
             element("p", f"{row.task}, {row.algorithm}, seed {row.seed}", class_="lead"),
-            pairs(_facts(fields)),
-            _curve(lines),
+            pairs(parts.facts(resources.details_of(row, self._lab.queue.turns()))),
+            parts.curves({"": self._lines(row)}),
             element("h2", "Log"),
-            element("pre", log),
+            element("pre", "\n".join(f"{remark.time} {remark.text}" for remark in remarks)),
             element("h2", "Configuration"),
             element("pre", row.config.strip()),
         ]
-        return _page(row.id, parts)
+        return _page(row.id, content, "/runs")
+
+    def _compare(self, request: Request) -> Response:
+        names, owner = request.query_params.getlist("run")[:_MOST_COMPARED], caller(request).owner.name
+        rows = [row for name in dict.fromkeys(names) if (row := self._lab.runs.find(owner, name))]
+        if not rows:
+            return _page("Compare", [element("p", f"Choose up to {_MOST_COMPARED} of your runs.")], "/runs")
+        runs = [resources.details_of(row, ()) for row in rows]
+        settings = {run.id: {key: str(value) for key, value in flatten(run.config).items()} for run in runs}
+        keys = dict.fromkeys(key for values in settings.values() for key in values)
+        differing = [key for key in keys if len({values.get(key, parts.NONE) for values in settings.values()}) > 1]
+        figures: dict[str, list[object]] = {
+            "status": [run.status for run in runs],
+            "round": [run.round for run in runs],
+            "mean return": [parts.score(run) for run in runs],
+            "bill": [money(run.dollars) for run in runs],
+            "training": [seconds(run.seconds) for run in runs],
+        }
+        header = ("", *(parts.run_link(run.id) for run in runs))
+        content = [
+            parts.curves({row.id: self._lines(row) for row in rows}),
+            table(header, [(name, *values) for name, values in figures.items()]),
+            element("h2", "Settings that differ"),
+            table(header, [(key, *(settings[run.id].get(key, parts.NONE) for run in runs)) for key in differing]),
+        ]
+        return _page("Compare", content, "/runs")
+
+    def _submit(self, request: Request) -> Response:
+        text = request.query_params.get("config", "")
+        form = element(
+            "form",
+            element("label", "Configuration (TOML)", for_="config"),
+            element("textarea", text or _EXAMPLE, id="config", name="config", spellcheck="false"),
+            element("button", "Check, and forecast"),
+            action="/submit",
+        )
+        content = [
+            self._checked(caller(request).owner, text) if text else html(""),
+            form,
+            element("h2", "Put it into the queue"),
+            element("p", "A browser only reads. Programs submit, with your token:"),
+            element("pre", "marless server submit my_run.toml"),
+        ]
+        return _page("Submit", content, "/submit")
+
+    def _checked(self, owner: Owner, text: str) -> Html:
+        """Return the result of a check: the forecast, or the line about the error."""
+        try:
+            document = admission.document_of(text.encode(), True)
+            config = admission.checked_config(document, owner.code, self._lab.board.gpus)
+        except (Undecodable, ConfigError, UserError, admission.Forbidden) as error:
+            return element("p", one_line(error), class_="refused", role="alert")
+        run = resources.new_run(config, owner, None, text.encode())
+        price = resources.forecast(self._lab, [run], config.stop.dollars)
+        return pairs([("task", config.task.name), ("algorithm", config.algorithm.name), *_forecast(price)])
+
+    def _me(self, request: Request) -> Response:
+        owner = caller(request).owner
+        usage = self._lab.runs.used_today().get(owner.name, Usage(owner=owner.name))
+        tokens = [
+            (token.id, parts.time(token.created_at), token.revoked or "valid")
+            for token in self._lab.owners.tokens(owner.name)
+        ]
+        deeds = [
+            (parts.time(deed.time), deed.token, deed.action, deed.subject)
+            for deed in self._lab.runs.deeds(owner.name, _MOST_DEEDS)
+        ]
+        rights = "may name code" if owner.code else "installed tasks and algorithms only"
+        content = [
+            element("p", f"{owner.name}, weight {owner.weight:g}, {rights}", class_="lead"),
+            pairs(parts.quota_rows(owner, usage)),
+            element("h2", "Tokens"),
+            table(("token", "made", "state"), tokens),
+            element("h2", "Requests that changed something"),
+            table(("time", "token", "action", "subject"), deeds) if deeds else element("p", "None yet.", class_="note"),
+        ]
+        return _page("Me", content, "/me")
+
+    def _lines(self, row: RunRow) -> list[RoundLine]:
+        return [*journal.read(self._lab.folder(row).path / METRICS)]
 
 
-def _page(title: str, parts: Sequence[Html], status: int = 200) -> Response:
+def _forecast(price: Price) -> list[tuple[object, object]]:
+    unknown = "not known"
+    return [
+        ("price", unknown if price.dollars is None else f"about {money(price.dollars)} on AWS Lambda"),
+        ("begins in", unknown if price.begins_in_s is None else seconds(price.begins_in_s)),
+        ("ends in", unknown if price.ends_in_s is None else seconds(price.ends_in_s)),
+        ("source", price.text),
+    ]
+
+
+def _page(title: str, content: Sequence[Html], screen: str, status: int = 200) -> Response:
     head = join(
         [
             Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'),
@@ -86,103 +199,10 @@ def _page(title: str, parts: Sequence[Html], status: int = 200) -> Response:
             Html(f"<style>{STYLE}</style>"),
         ]
     )
+    links = [
+        element("a", name, href=path, **({"aria_current": "page"} if path == screen else {}))
+        for path, name in _SCREENS.items()
+    ]
     note = element("footer", "Times are UTC. Load the page again to see what changed.")
-    body = element("main", *parts, note)
+    body = join([element("nav", *links), element("main", element("h1", title), *content, note)])
     return HTMLResponse(f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>', status)
-
-
-def _figures(pool: Pool, runs: Sequence[Run]) -> Html:
-    trains = sum(owner.trains for owner in pool.owners)
-    items = [
-        ("slots that serve tasks", f"{len(pool.busy)} of {pool.slots}"),
-        ("runs that train", f"{trains} of at most {pool.places}"),
-        ("runs that wait", len(pool.queue)),
-        ("your runs", len(runs)),
-    ]
-    cells = (element("div", element("dt", name), element("dd", value)) for name, value in items)
-    ends = element("p", "The server ends after the tasks in flight. Runs continue after its next start.")
-    return join([element("dl", *cells, class_="figures"), ends if pool.ends else ""])
-
-
-def _queue(queue: Sequence[QueuePlace]) -> Html:
-    if not queue:
-        return element("p", "No run waits.", class_="note")
-    rows = [(turn.place, turn.owner, _link(turn.run), element("div", turn.waits_for, class_="text")) for turn in queue]
-    return table(("place", "owner", "run", "waits for"), rows, numbers=(0,))
-
-
-def _slots(pool: Pool) -> Html:
-    if not pool.busy:
-        return element("p", f"All {counted(pool.slots, 'slot')} are free.", class_="note")
-    rows = [(slot.owner, _link(slot.run), slot.work or _NONE, seconds(slot.seconds)) for slot in pool.busy]
-    return table(("owner", "run", "work", "for"), rows, numbers=(3,))
-
-
-def _owners(owners: Sequence[OwnerUse]) -> Html:
-    header = ("owner", "weight", "train", "wait", "slot-seconds today", "dollars today")
-    rows = [
-        (
-            row.owner, f"{row.weight:g}", row.trains, row.waits, f"{row.slot_seconds_today:,.0f}",
-            money(row.dollars_today),
-        )
-        for row in owners
-    ]  # fmt: skip
-    return table(header, rows, numbers=(1, 2, 3, 4, 5))
-
-
-def _runs(runs: Sequence[Run]) -> Html:
-    if not runs:
-        return element("p", "You have no runs. Submit one with: marless server submit FILE.toml", class_="note")
-    header = ("run", "status", "round", "return", "bill", "task", "algorithm", "seed", "submitted")
-    rows = [
-        (
-            _link(run.id), run.status, run.round, _score(run), money(run.dollars), run.task,
-            run.algorithm, run.seed, _time(run.created_at),
-        )
-        for run in runs
-    ]  # fmt: skip
-    return table(header, rows, numbers=(2, 3, 4, 7))
-
-
-def _facts(run: DetailedRun) -> list[tuple[object, object]]:
-    facts = {
-        "status": "running, stops after the tasks in flight" if run.stops else run.status,
-        "place in the queue": run.place,
-        "waits for": run.waits_for,
-        "reason": f"it reached stop.{run.reason}" if run.status == "finished" else run.reason,
-        "rounds": run.round,
-        "mean return": _score(run),
-        "bill": money(run.dollars),
-        "training": seconds(run.seconds),
-        "time on slots": seconds(run.served_s),
-        "submitted, began, ended": ", ".join(map(_time, (run.created_at, run.began_at, run.ended_at))),
-        "new limits": ", ".join(run.limits),
-    }
-    return [(name, value) for name, value in facts.items() if value not in (None, "")]
-
-
-def _curve(lines: Sequence[RoundLine]) -> Html:
-    points = [
-        (line.evaluation.env_steps, sum(line.evaluation.returns) / len(line.evaluation.returns))
-        for line in lines
-        if line.evaluation is not None and line.evaluation.returns
-    ]
-    title = "mean return of evaluations"
-    line = ChartLine(title, [steps for steps, _ in points], [mean for _, mean in points], dots=True)
-    return element("div", figure(title, "", [line], "steps", Size()), class_="grid")
-
-
-def _time(text: str) -> str:
-    return text[:16].replace("T", " ") if text else _NONE
-
-
-def _score(run: Run) -> str:
-    return _NONE if run.score is None else number(run.score)
-
-
-def _link(run: str | None) -> Html:
-    return html(_NONE) if run is None else element("a", run, href=f"/runs/{run}")
-
-
-def _back() -> Html:
-    return element("p", element("a", "Pool and runs", href="/"))
