@@ -1,9 +1,11 @@
-"""`marless plan`: the cheapest placement within a deadline and a cap."""
+"""`marless plan`: the cheapest placement within limits, and the price of a rented machine."""
 
 import pytest
 
 from marless.coordinator.errors import UserError
 from marless.coordinator.placement.placement_rules import RoundPlacement
+from marless.coordinator.pricing.prices import load_prices
+from marless.estimation.rented_machine import rented_machine
 from marless.estimation.run_plan import PlacementOffer, choose
 
 
@@ -36,3 +38,18 @@ def test_the_cheapest_within_the_limits_is_chosen(deadline_s, dollars, expected,
 def test_limits_that_no_placement_keeps_are_refused_with_the_choices(deadline_s, dollars):
     with pytest.raises(UserError, match=r"possible are \$0.010 in 2:00, \$0.030 in 1:00, \$0.10 in 30.0 s$"):
         choose(OFFERS, deadline_s, dollars)
+
+
+def test_a_short_run_pays_a_minute_and_a_long_one_its_boot_too():
+    machine = rented_machine(load_prices("us-east-1"), workers=2)
+
+    assert machine.busy_dollars(3600) == pytest.approx(0.0765)
+    assert machine.dollars(5) == pytest.approx(0.0765 * 60 / 3600)
+    assert machine.dollars(3560) == pytest.approx(0.0765)
+
+
+def test_workers_pay_for_a_virtual_processor_each():
+    machine = rented_machine(load_prices("us-east-1"), workers=3)
+
+    assert machine.vcpus == 4
+    assert machine.busy_dollars(3600) == pytest.approx(0.153)

@@ -1,7 +1,18 @@
-"""Results as a line of text, and as tables in HTML."""
+"""Results as text and tables, the axes of charts, and the settings that a page shows."""
 
+import itertools
+import math
 from html.parser import HTMLParser
 
+import numpy as np
+import pytest
+
+from marless.coordinator.config.loading import load, load_with_origins
+from marless.functions.algorithms.registry import ALGORITHMS
+from marless.page import axis_numbers
+from marless.page.chart import ChartLine, Size, frame_of
+from marless.page.run_settings import command, settings
+from marless.reports import plot_style
 from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.section import Section
 
@@ -62,3 +73,29 @@ def test_secrets_of_this_process_are_not_shown(shell):
     shell.export(MY_API_KEY="s3cr3t-s3cr3t")
     page = shown(Section("", ("url",), (("https://s3cr3t-s3cr3t@host",),)))._repr_html_()
     assert "s3cr3t" not in page
+
+
+VALUES = (0.0, 5e-324, 1e-310, 1e-300, -1.0, 3.0, 3.0000000000000004, 1e16, 1e16 + 2, 1e44, -1e44)
+
+
+@pytest.mark.parametrize(("one", "other"), itertools.product(VALUES, VALUES))
+def test_two_values_have_a_place_and_their_axis_has_ticks(one, other):
+    frame = frame_of([ChartLine("a", [0, 0], [one, other])], Size())
+    places = [frame.up(one), frame.up(other), frame.across(0)]
+    assert all(map(math.isfinite, places)) and (places[0] - places[1]) * (other - one) >= 0
+    assert 0 < len(axis_numbers.labels(axis_numbers.ticks(*frame.y))) <= 7
+    of_pair = np.array([one, other])
+    bottom, top = plot_style._limits([plot_style.PlotLine(np.array([1.0, 2.0]), of_pair, of_pair, of_pair)])
+    assert bottom < top and bottom <= min(one, other) and max(one, other) <= top
+
+
+@pytest.mark.parametrize("name", [spec.name for spec in ALGORITHMS.ours()])
+def test_the_command_names_what_differs_for_every_algorithm(name):
+    """One that imitates has no defaults without a dataset, and one whose agents speak has tasks of its own."""
+    needed = {"bc": ["offline.dataset=data"], "grpo": ["task.name=text/relay"]}
+    given = [f"algorithm.name={name}", "seed=7", *needed.get(name, [])]
+    config = load(None, given)
+    words = command(config).split()
+    assert words[:2] == ["marless", "train"] and load(None, words[2:]) == config
+    assert {*words[2:]} == {*given} and command(load_with_origins(None, ["seed=7"])[0]) == "marless train seed=7"
+    assert {each.key for each in settings(config) if each.differs} == {word.split("=")[0] for word in words[2:]}

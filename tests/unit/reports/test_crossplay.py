@@ -132,13 +132,9 @@ def test_policies_with_identities_get_the_acting_agent():
 DUEL = EnvTask(name="toy/duel")
 
 
-def test_the_sides_of_a_task_are_those_it_names():
-    chase = EnvTask(name="mpe/simple_world_comm")
-    assert sides(chase) == ("leadadversary+adversary", "agent")
-
-
 def test_a_side_of_several_classes_plays_as_one():
     chase = EnvTask(name="mpe/simple_world_comm")
+    assert sides(chase) == ("leadadversary+adversary", "agent")
     own, policy = random_team(chase, 1)
     environment = registry.make(chase, 160)
     expected = evaluate(environment, policy, generator(5, "crossplay", 0, "environment"), True, 160).agent_returns()

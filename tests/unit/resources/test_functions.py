@@ -1,9 +1,10 @@
-"""Functions that answer: the arguments that they name, and the threads that they have."""
+"""Functions that answer, and factories of environments: the arguments that they are given, and their threads."""
 
 import pytest
 
 from marless.functions.encoding import from_json
-from marless.functions.resources.port import ResourceCall
+from marless.functions.resources.factories import resources_for
+from marless.functions.resources.port import RESOURCES, ResourceCall
 from marless.functions.resources.serving.kinds.kind import NoAnswer
 from marless.functions.resources.serving.kinds.registry import Kinds, begin
 from marless.functions.resources.settings import Resource
@@ -34,3 +35,25 @@ def test_a_process_that_serves_two_settings_of_a_resource_keeps_them_apart():
     answers = [kinds.of("judge", resource).answer(ResourceCall(b"question"), 1) for resource in sizes]
     kinds.close()
     assert answers == [b"none 16 256 1", b"none 16 512 1", b"none 16 256 1"]
+
+
+GIVEN = {"resources": RESOURCES}
+
+
+@pytest.mark.parametrize(
+    ("factory", "arguments"),
+    [
+        (lambda resources: 0, GIVEN),
+        (lambda size=3, *, resources=None: 0, GIVEN),
+        (lambda resources=5: 0, {}),
+        (lambda resources=(): 0, {}),
+        (lambda **options: 0, {}),
+        (lambda: 0, {}),
+    ],
+)
+def test_a_parameter_with_a_default_of_its_own_is_about_something_else(factory, arguments):
+    assert resources_for(factory) == arguments
+
+
+def test_an_option_of_the_task_goes_first():
+    assert resources_for(lambda resources: 0, {"resources": 5}) == {}

@@ -65,7 +65,7 @@ def test_cuts_count_the_environments_of_earlier_rollouts():
     np.testing.assert_array_equal(batch.cut, [[1, 4]])
     without = join(SPEC, rollout(3, 2, []) | rollout(4, 1, []), (3, 4))
     assert (without.cut.shape, without.cut_state.shape) == ((0, 2), (0, 4))
-    assert (batch.rollouts, without.rollouts) == (3, 2)
+    assert (batch.rollouts, without.rollouts, join(SPEC, rollout(3, 2, []), (3,)).rollouts) == (3, 2, 1)
 
 
 def test_an_agents_own_slice_is_at_its_position_in_its_class():

@@ -91,22 +91,16 @@ def test_an_answer_names_what_was_stored_and_counts_what_it_cost():
     np.testing.assert_array_equal(codec.decode(last, LEARNER)["critic"], np.ones(5))
 
 
-def test_a_retry_answers_from_storage_without_doing_the_work_again():
+def test_a_retry_goes_on_from_what_is_stored():
     blobs, work = Memory(), Work()
     done = answer(blobs, work)
     again = answer(blobs, work, attempt=2)
     assert work.calls == 1
     usage = Usage(gets=1, bytes_read=len(blobs.objects[LEARNER]))
     assert again == msgspec.structs.replace(done, attempt=2, usage=usage)
-
-
-def test_a_retry_that_finds_only_an_earlier_object_goes_on_from_there():
-    blobs, work = Memory(), Work()
-    done = answer(blobs, work)
-    size = len(blobs.objects.pop(LEARNER))
+    size, first = len(blobs.objects.pop(LEARNER)), len(blobs.objects[POLICIES])
     again = answer(blobs, work, attempt=1)
     assert work.calls == 2
-    first = len(blobs.objects[POLICIES])
     # One read for the answer, then two conditional writes; the first is refused and its object read.
     usage = Usage(puts=2, gets=2, bytes_written=first + size, bytes_read=first)
     assert again == msgspec.structs.replace(done, attempt=1, usage=usage)

@@ -1,4 +1,4 @@
-"""Critics of `mappo` that see the team's state and their own agent's observation."""
+"""Critics of the PPO family: their inputs, and steps by `critic_lr`."""
 
 from dataclasses import replace
 
@@ -7,6 +7,7 @@ import pytest
 from synthetic import SIZE, context, spec
 
 from marless.functions.algorithms import registry
+from marless.functions.algorithms.ppo.specs import MappoConfig
 from marless.testing.algorithms.conformance import check
 from marless.testing.algorithms.random_tasks import TASKS
 
@@ -60,3 +61,33 @@ def test_the_observation_after_a_cut_is_that_of_the_same_agent():
 def test_stages_and_merges_keep_their_rules(recurrent):
     task = TASKS["two sides" if recurrent else "unequal agents with masks and a state"]
     assert check(registry.algorithm("mappo"), BOTH | {"recurrent": recurrent}, [task]) == ()
+
+
+def learned(stage, **settings):
+    """The tensors of `stage` after a round, with one agent's targets and advantages."""
+    scene, algorithm = context("mappo", spec("one choice"), SMALL | settings)
+    stages = registry.implementation(algorithm).STAGES
+    scene.tensors.update(stages["postprocess"](scene, 1).tensors)
+    return stages[stage](scene, 1).tensors
+
+
+def moved(tensors, others):
+    return max(float(np.abs(tensors[key] - others[key]).max()) for key in tensors if key.split("/")[-1].startswith("w"))
+
+
+@pytest.mark.parametrize("engine", ["numpy", "torch"])
+def test_a_critic_steps_with_its_own_size_and_a_policy_does_not(engine):
+    both = {"lr": 1e-3, "critic_lr": 1e-2, "engine": engine}
+    assert moved(learned("critic", **both), learned("critic", lr=1e-2, engine=engine)) == 0.0
+    assert moved(learned("critic", **both), learned("critic", lr=1e-3, engine=engine)) > 1e-3
+    assert moved(learned("policy", **both), learned("policy", lr=1e-3, engine=engine)) == 0.0
+
+
+def test_both_engines_take_the_same_steps():
+    both = {"lr": 1e-3, "critic_lr": 1e-2}
+    assert moved(learned("critic", **both, engine="torch"), learned("critic", **both, engine="numpy")) < 1e-5
+
+
+def test_it_falls_with_the_schedule_of_lr_and_stays_unset_where_it_is():
+    assert MappoConfig(lr=0.001, critic_lr=0.004, lr_schedule="linear").at(0.5).critic_lr == 0.002
+    assert MappoConfig(lr=0.001, lr_schedule="linear").at(0.5).critic_lr is None
