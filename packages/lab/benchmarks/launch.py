@@ -17,9 +17,9 @@ def environment() -> dict[str, str]:
 
 
 def environment_with(site: Path, entry_point: str) -> dict[str, str]:
-    """Install an environment of these benchmarks in the new folder `site`, and return the environment that has it.
+    """Install environments of these benchmarks in the new folder `site`, and return the environment that has it.
 
-    `entry_point` is ``name = module:function``.
+    `entry_point` is ``name = module:function``, or several such lines.
     """
     information = site / "benchmark_tasks-1.dist-info"
     information.mkdir(parents=True)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.entities docs/results/entities.jsonl
 
-The records `games.jsonl`, `roles.jsonl` and `teams.jsonl` have the arms of the files in this folder.
+The records `defaults.jsonl`, `games.jsonl`, `roles.jsonl` and `teams.jsonl` have the arms of the files in this folder.
 A record has one line per run. Only missing runs are trained. A changed registration or
 program makes another run.
 """

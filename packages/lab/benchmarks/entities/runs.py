@@ -18,6 +18,7 @@ import msgspec
 from benchmarks.baseline.measure import share_of_passes
 from benchmarks.entities.permuted import ENTRY_POINT
 from benchmarks.entities.registered import Arm, Baseline
+from benchmarks.imagined import ENTRY_POINTS
 from benchmarks.launch import environment_with, measured
 from benchmarks.training import NAME, command
 from marless.coordinator.config.loading import load
@@ -123,7 +124,7 @@ def _baseline(arm: Arm, form: Baseline, seed: int, settings: list[str]) -> dict[
 def _marless(arm: Arm, seed: int, settings: list[str], workers: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="entities-") as text:
         folder = Path(text)
-        variables, began = environment_with(folder / "site", ENTRY_POINT), time.time()
+        variables, began = environment_with(folder / "site", ENTRY_POINT + ENTRY_POINTS), time.time()
         words = command(workers, f"seed={seed}", *settings)
         subprocess.run(words, check=True, cwd=folder, env=variables, stdout=subprocess.DEVNULL)
         run = folder / "runs" / NAME

@@ -1,0 +1,42 @@
+"""Rewards by hand of three environments from imagination."""
+
+import numpy as np
+import pytest
+
+from benchmarks.imagined import raft, ring_road, vault
+from marless.functions.environments.base import EnvTask
+from marless.testing.environment_trial import hold
+
+
+def made(module, agents):
+    game = module.make(EnvTask(name="imagined/any", agents=agents), 1)
+    game.reset(np.random.default_rng(1))
+    return game
+
+
+def test_a_vault_pays_all_when_two_press_and_one_is_inside():
+    game = made(vault, 3)
+    game.cells[0] = [[0, 0], [4, 4], [2, 1]]
+    outside, inside = (game.step((np.array([[0, 0, move]]),)) for move in (0, 1))
+    assert not outside.rewards.any() and not outside.ended[0]
+    assert inside.rewards.tolist() == [[1, 1, 1]] and inside.ended[0]
+
+
+def test_a_car_that_is_too_near_loses_its_pay_and_stops():
+    game = made(ring_road, 2)
+    game.gaps, game.speeds = np.array([[0.6, 1.4]]), np.array([[1.0, 0.0]])
+    assert game.step((np.array([[1, 1]]),)).rewards.tolist() == [[0, 0]]
+    assert game.gaps == pytest.approx(np.array([[0.4, 1.6]])) and not game.speeds.any()
+
+
+@pytest.mark.parametrize(("force", "paid"), [((1, 0), -0.9), ((0, 1), -np.hypot(1, 0.1) - 0.1 * 0.1)])
+def test_a_raft_moves_by_a_tenth_of_the_push_and_turns_by_a_push_across(force, paid):
+    game = made(raft, 1)
+    game.way, game.drift, game.angle = np.array([[1.0, 0.0]]), np.zeros((1, 2)), np.zeros(1)
+    assert game.step((np.array([[force]], np.float32),)).rewards[0, 0] == pytest.approx(paid)
+
+
+@pytest.mark.parametrize("module", [raft, ring_road, vault])
+def test_random_play_finds_no_fault(module):
+    trial = hold(module.make(EnvTask(name="imagined/any"), 4))
+    assert (trial.fault, trial.outside) == ("", "")
