@@ -15,19 +15,24 @@ OPTIONS = (
     "evaluation.final_episodes=2",
 )  # fmt: skip
 SETS, FRAGMENTS = "algorithm.network=attention", "actors.rollout_length=50"
-TASKS = {
-    "mpe/simple_spread": (SETS, "task.order=relation"),
-    "smax/3m": (SETS, "task.order=distance", FRAGMENTS),
-    "lbf/8x8-2p-3f": (SETS, "task.order=distance", FRAGMENTS),
-    "rware/tiny-2ag": (FRAGMENTS,),
-    "overcooked/cramped_room": (FRAGMENTS,),
+ANY_TEAM = (SETS, "sharing.rule=all", "sharing.identity=false")
+RUNS = {
+    "spread": ("task.name=mpe/simple_spread", SETS, "task.order=relation"),
+    "teams": ("task.name=mpe/simple_spread", "task.agents=[2, 3, 4]", *ANY_TEAM),
+    "battles": ("task.name=smax/3m", SETS, "task.order=distance", FRAGMENTS),
+    "enemies": ("task.name=smax/3m+5m_vs_6m", "task.options.equal_enemies=true", *ANY_TEAM, FRAGMENTS),
+    "foraging": ("task.name=lbf/8x8-2p-3f", SETS, "task.order=distance", FRAGMENTS),
+    "warehouse": ("task.name=rware/tiny-2ag", FRAGMENTS),
+    "kitchen": ("task.name=overcooked/cramped_room", FRAGMENTS),
+    "pqn": ("task.name=mpe/simple_spread", "algorithm.name=pqn"),
+    "pqn, sets": ("task.name=mpe/simple_spread", "algorithm.name=pqn", SETS),
 }
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("placement", ["split", "fused"])
-def test_twenty_kills_change_no_byte(tmp_path, draw, task, placement):
-    options = (*OPTIONS, *TASKS[task], f"task.name={task}", f"placement.rule={placement}")
+def test_twenty_kills_change_no_byte(tmp_path, draw, run, placement):
+    options = (*OPTIONS, *RUNS[run], f"placement.rule={placement}")
     expected = train(tmp_path / "undisturbed", options, workers=2)
     kill_in_turn(tmp_path / "killed", KILLS, ROUNDS, draw, lambda kill: options)
     same(train(tmp_path / "killed", options, workers=2), expected)
