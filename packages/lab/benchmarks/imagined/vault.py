@@ -1,6 +1,6 @@
 """A sparse reward: `imagined/vault`.
 
-Agents walk in a square of `size` cells a side. The vault is in the centre. It opens while two agents stand on the two
+Agents walk in a square of five cells a side. The vault is in the centre. It opens while two agents stand on the two
 switches, in opposite corners. If an agent is inside, all agents get a reward of 1, and the episode ends. No other step
 has a reward. Agents begin in random cells.
 
