@@ -91,6 +91,7 @@ def _folders(module: str | None) -> tuple[Path, ...]:
 
 
 def _unwrap(value: object) -> object:
+    """The function behind a bound method and behind decorators that name their function."""
     for _ in range(_LAYERS):
         if isinstance(value, MethodType | staticmethod | classmethod):
             value = value.__func__
@@ -185,6 +186,7 @@ class _Search:
                 referents += _parts(value, words, importing)
 
     def _imports(self, function: FunctionType, code: CodeType, importing: bool) -> Iterator[ModuleType]:
+        """The modules that a function imports. Without `importing`, only modules that are imported already."""
         instructions = list(dis.get_instructions(code))
         for before, instruction in zip(instructions, instructions[2:], strict=False):
             if instruction.opname != "IMPORT_NAME":

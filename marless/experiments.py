@@ -221,6 +221,7 @@ def _require_common_steps(file: Mapping[str, Any]) -> None:
 
 
 def _unless_stopped(result: R, signals: Signals) -> R:
+    """The `result`. Raises `TrainingInterrupted` if a signal stopped its runs."""
     if signals.received:
         raise TrainingInterrupted(f"stopped after the tasks in flight; {_AGAIN}", result)
     return result

@@ -1,4 +1,4 @@
-"""The record of an attempt that ended: a line of attempts.jsonl, from which timelines and simulations are made."""
+"""The record of an attempt that ended: a line of attempts.jsonl, the source of timelines and simulations."""
 
 from typing import Annotated, Literal
 
@@ -22,7 +22,7 @@ class AttemptRecord(Message, frozen=True, kw_only=True):
     work: str
     attempt: int = 0
     function: str
-    # The kind of task, and what its duration grows with: rollouts, rows of data, or episodes.
+    # The kind of task, and its size that determines its duration: rollouts, rows of data, or episodes.
     kind: str
     size: float
     # How many functions could run at once.
@@ -37,14 +37,14 @@ class AttemptRecord(Message, frozen=True, kw_only=True):
     duration_ms: Time = 0.0
     outcome: Literal["answered", "failed", "timeout", "crash", "throttled", "withdrawn"] = "answered"
     usage: Usage = Usage()
-    # What it asked of resources; times in milliseconds since its task began.
+    # Its calls of resources. Times are in milliseconds since its task began.
     actions: tuple[CallTime, ...] = ()
 
 
 def record_of(
     attempt: AttemptEnded, round_: int, item: WorkItem, slots: int, asked_at: float, now: float
 ) -> AttemptRecord:
-    """The record of an attempt that ended, in a round with so many slots; times as in `AttemptRecord`."""
+    """The record of an attempt that ended, in a round with so many slots. See `AttemptRecord` for times."""
     report, answer = attempt.report, attempt.answer
     return AttemptRecord(
         round=round_,

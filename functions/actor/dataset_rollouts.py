@@ -12,9 +12,10 @@ from marless.functions.serving import Tensors
 def recorded_rollouts(
     task: Playing, recording: Recorded, dataset: Tensors, rounds_later: int
 ) -> tuple[Tensors, SampleReply]:
-    """The task's rollouts `rounds_later` rounds after its first; pure.
+    """The task's rollouts `rounds_later` rounds after its first. The function is pure.
 
-    The bytes of a rollout do not depend on other rollouts. The returns are those of the recorded episodes.
+    A rollout's bytes ignore other rollouts. The reply has `returns` by recorded episode, `agent_returns` summed by
+    rollout.
     """
     sampling = task.sampling
     first = recording.first + rounds_later * len(sampling.rollouts) * sampling.num_envs

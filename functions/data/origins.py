@@ -22,9 +22,9 @@ from marless.functions.storage_port import Blobs
 
 
 def policies_sha256(tensors: Mapping[str, NDArray[Any]], team: Team) -> str:
-    """The hash of the policies of all groups of the team, fixed opponents included; '' where no agent has one.
+    """The hash of the policies of all groups of the team, fixed opponents included, or '' without policies.
 
-    It depends neither on the objects that hold them nor on what else is in `tensors`.
+    It ignores the objects that hold them and other `tensors`.
     """
     parts = {f"policy/{group_name(group)}" for group in team.groups}
     policies = {name: array for name, array in tensors.items() if "/".join(name.split("/")[:2]) in parts}
@@ -32,16 +32,15 @@ def policies_sha256(tensors: Mapping[str, NDArray[Any]], team: Team) -> str:
 
 
 def origin(task: SampleTask | WholeTask, tensors: Mapping[str, NDArray[Any]], round_: int) -> Origin:
-    """Of the task's rollouts in round `round_`, which are played with the policies in `tensors` or read from a
-    dataset."""
+    """Return the origin of the task's rollouts in round `round_`: the policies in `tensors`, or a dataset."""
     if (recording := task.sampling.recorded) is not None:
         return Origin(round=round_, dataset=recording.dataset.sha256)
     return Origin(round=round_, policies=policies_sha256(tensors, task.team))
 
 
 def read_sampled(blobs: Blobs, refs: tuple[Ref, ...], rounds: Collection[int]) -> Tensors:
-    """As `marless.functions.serving.read`, the objects of rollouts that were collected in `rounds`; raises what
-    `require_sampled_in` raises for other ones."""
+    """Return the tensors of rollouts from `rounds`, by name, from their objects. Raises the errors of `serving.fetch`
+    and `require_sampled_in`."""
     tensors: Tensors = {}
     origins: dict[str, tuple[Origin, ...]] = {}
     for ref in refs:
@@ -53,8 +52,8 @@ def read_sampled(blobs: Blobs, refs: tuple[Ref, ...], rounds: Collection[int]) -
 
 
 def require_sampled_in(rounds: Collection[int], origins: Mapping[str, tuple[Origin, ...]]) -> None:
-    """Raises `ForeignObject` unless every object, by key, holds rollouts of each of `rounds`, those of a round played
-    with the same policies."""
+    """Raises `ForeignObject` unless every object, by key, holds rollouts of each of `rounds`, with the same policies
+    within a round."""
     for round_ in rounds:
         policies: dict[str, str] = {}
         for key, of_object in origins.items():
@@ -65,7 +64,7 @@ def require_sampled_in(rounds: Collection[int], origins: Mapping[str, tuple[Orig
 
 
 def origin_of(origins: Iterable[Origin], key: str, round_: int) -> Origin:
-    """That of the rollouts of round `round_` in the object `key`; raises `ForeignObject` where it holds none."""
+    """Return the origin of round `round_` in the object `key`. Raises `ForeignObject` if it has no such rollouts."""
     by_round = {origin.round: origin for origin in origins}
     if round_ not in by_round:
         ages = ", ".join(f"round {origin}" for origin in by_round) or "a round that its header does not name"

@@ -1,7 +1,7 @@
 """How this thread's processor computes: rounding, flush to zero, traps.
 
-Read and written with fegetenv(3) and fesetenv(3) of C's mathematics library, which every Python has loaded. On machines
-whose layout of `fenv_t` is not listed, nothing is compared.
+Read and written with fegetenv(3) and fesetenv(3) of C's mathematics library, which every Python has loaded. If a
+machine's layout of `fenv_t` is not listed, nothing is compared.
 """
 
 import ctypes
@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 
 class _Field(NamedTuple):
-    """A control register in `fenv_t`: its place, the bits that control, those of them that say how numbers are rounded,
-    and all values when a program starts."""
+    """A control register in `fenv_t`: its place, the bits that control, the bits of these that say how numbers are
+    rounded, and the value when a program starts."""
 
     place: int
     format: Struct
@@ -37,7 +37,7 @@ _BYTES = 64
 
 
 class ControlRegisters:
-    """The control registers of the thread that asks; a new thread begins with those of the thread that made it."""
+    """The control registers of the calling thread. A new thread begins with its parent's."""
 
     def __init__(self) -> None:
         self._fields = _LAYOUTS.get((sys.platform, platform.machine()), ())
@@ -48,20 +48,20 @@ class ControlRegisters:
         except (OSError, AttributeError):
             self._fields = ()
         self.standard = tuple(field.standard for field in self._fields)
-        """What `read` gives in a program that has changed nothing: round to nearest, keep subnormals, trap nothing."""
+        """The result of `read` in an unchanged program: round to nearest, keep subnormals, trap nothing."""
 
     def read(self) -> tuple[int, ...]:
-        """The control registers; empty where their layout is not known."""
+        """The control registers, or () for an unknown layout."""
         if self._fields:
             self._get(self._state)
         return tuple([field.format.unpack_from(self._state, field.place)[0] & field.control for field in self._fields])
 
     def rounds_to_nearest(self, registers: tuple[int, ...]) -> bool:
-        """Whether numbers are rounded to the nearest with these registers."""
+        """Return True if these registers round numbers to the nearest."""
         return not any(value & field.rounding for field, value in zip(self._fields, registers, strict=True))
 
     def write(self, registers: tuple[int, ...]) -> None:
-        """Sets what `read` gave earlier."""
+        """Sets an earlier result of `read`."""
         if not self._fields:
             return
         self._get(self._state)

@@ -19,16 +19,16 @@ KEPT = "kept "
 LOADED = "loaded "
 """The prefix of the name of a module that the process loaded before the run began."""
 ABSENT = "absent"
-"""The value of a file that code looked for where there was none."""
+"""The value of a missing file that code looked for."""
 WRITTEN = "written"
 """The value of a file that a process of the run has written, which differs from time to time."""
 _CODE = (".py", ".so", ".pyd")
-# People and shells write these files beside code. If Python code reads such a file, it counts all the same.
+# People and shells write these files next to code. If Python code reads such a file, it counts all the same.
 _NOTES = (".md", ".rst", ".ipynb", ".toml", ".log", ".out", ".err")
 _INSTALLED = ("site-packages", "dist-packages")
 _LIBRARY = os.path.dirname(os.__file__)
 _PROGRAM = Path(__file__).parents[2].resolve()
-# In a checkout, links of the program lead to the folders beside it.
+# In a checkout, links of the program lead to the folders next to it.
 _PARTS = (*(_PROGRAM / name for name in ("functions", "coordinator", "infra")), _PROGRAM.with_name("packages"))
 _OURS = tuple(f"{path.resolve()}/" for path in (_PROGRAM, *_PARTS))
 _SYSTEM = (
@@ -55,7 +55,7 @@ _LARGE, _END = 64 << 20, 1 << 20
 
 
 def is_code(name: str) -> bool:
-    """Whether a file of this name is code, and no data."""
+    """Return True for a name of code, and False for data."""
     return name.startswith(PACKAGE) or name.endswith(_CODE)
 
 

@@ -176,6 +176,7 @@ def restore_arithmetic_after(call: str) -> Iterator[None]:
 
 
 def _put_back(parts: tuple[ProcessPart, ...], now: list[Any], before: list[Any]) -> list[str]:
+    """Restore the parts that differ. Return the names of those that users should know."""
     names = []
     for part, is_, was in zip(parts, now, before, strict=True):
         if not part.same(is_, was):

@@ -15,7 +15,7 @@ from marless.functions.environments.base import EnvironmentFault
 from marless.functions.resources.settings import Resource
 
 MOST_BYTES = 16 << 20
-"""Of a question, and of an answer."""
+"""The most bytes of a question, and of an answer."""
 
 
 class ResourceFault(EnvironmentFault):
@@ -69,7 +69,7 @@ class CallAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     failed: int = 0
     """How many attempts have failed before."""
     failed_ms: float = 0.0
-    """How long the resource worked at those."""
+    """How long the resource worked at these."""
 
 
 class Host(Protocol):
@@ -81,7 +81,7 @@ class Host(Protocol):
 
 
 class Resources(Protocol):
-    """What environments ask."""
+    """The resources of an environment."""
 
     def call(self, name: str, questions: Sequence[bytes]) -> list[bytes]:
         """The answers in the order of the questions, which are asked in parallel. Returns when all are there.
@@ -91,7 +91,7 @@ class Resources(Protocol):
 
     def kept_as(self, name: str, question: bytes) -> str:
         """The key of the object that keeps the answer to a question. Delete this object to ask again if the answer is
-        of no use. '' where answers are not kept."""
+        of no use. It is '' if answers are not kept."""
 
 
 class ProcessResources:

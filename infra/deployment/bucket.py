@@ -85,6 +85,7 @@ def _undeletable(bucket: str, errors: list[dict[str, str]]) -> str:
 
 
 def _abort_uploads(client: Any, bucket: str) -> int:
+    """Abort incomplete multipart uploads, which prevent the deletion of a bucket. Return their number."""
     count = 0
     for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket):
         for upload in page.get("Uploads", []):

@@ -51,6 +51,7 @@ def _remove_leftovers(cloud: Cloud, ownership: Owned, say: Say) -> dict[StackPar
 
 
 def _finally(cloud: Cloud, ownership: Owned, stuck: Collection[StackPart], wait: Wait) -> list[StackPart]:
+    """The remaining resources, after deleted ones had time to leave the services' listings."""
     remaining = leftovers.remaining(cloud, ownership)
     for pause_s in _PAUSES_S:
         if any(part not in stuck for part in remaining):

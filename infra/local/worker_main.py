@@ -198,6 +198,7 @@ class WorkerLoop:
 
 
 def _describe(error: BaseException) -> str:
+    """The error in one line, cut and without secrets. Its traceback goes to the log."""
     show_traceback(error)
     try:
         return redact(f"{type(error).__name__}: {error}")[:_LONGEST_ERROR]

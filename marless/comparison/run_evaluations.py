@@ -122,6 +122,7 @@ def curve_of(by_step: Mapping[int, float]) -> Curve:
 
 
 def _curve(by_step: Mapping[int, float], metrics: Path) -> Curve:
+    """The returns over steps, seconds and dollars. The last two are interpolated between the rounds' ends."""
     lines, plain = read_lines(metrics), curve_of(by_step)
     steps = plain.used["steps"]
     done = [0, *(line.env_steps for line in lines)]

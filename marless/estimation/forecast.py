@@ -37,10 +37,10 @@ _COORDINATOR = "coordinator"
 
 @dataclass(frozen=True, repr=False)
 class Simulated:
-    """A simulated run: its lines, records and last state, and means over rounds.
+    """A simulated run: its lines, records and last state, and its totals.
 
-    `busy_s` are the seconds of slots by kind, and `coordinator_s` are the coordinator's seconds of this machine's
-    processor. With `pipeline.lag` the first rounds only sample, so numbers of learners leave them out."""
+    Means of a round are `busy_s`, seconds of slots by kind (learners without rounds that only sample), and
+    `coordinator_s`, seconds of this machine's processor. `utilisation` is the busy share of slots."""
 
     lines: Sequence[RoundLine]
     records: Sequence[AttemptRecord]

@@ -117,6 +117,7 @@ class RecordedReplies:
 
 
 def _returns(line: RoundLine, count: int, rng: np.random.Generator) -> tuple[float, ...]:
+    """The returns of `count` episodes around the round's mean, all equal if the round's were."""
     mean = line.return_mean or 0.0
     return _varied([mean] * count, rng) if line.return_sd else (mean,) * count
 

@@ -76,6 +76,7 @@ def _with_item_bytes(plan: Plan, state: State, lines: Sequence[RoundLine]) -> St
 
 
 def _setup_and_evaluations(plan: Plan, state: State, functions: set[str]) -> Meter:
+    """The use outside rounds: evaluations as measured, and one start of each function."""
     evaluator = charge_of(state.meter, "evaluator")
     init_mb_ms = evaluator.init_ms * plan.size_of("evaluator").memory_mb
     warm = replace(evaluator, mb_ms=evaluator.mb_ms - init_mb_ms, init_ms=0)

@@ -34,15 +34,15 @@ class EvaluationResult(ShownResult, msgspec.Struct, frozen=True, kw_only=True):
     run: str
     round: int
     settings: tuple[str, ...]
-    """Of the task, where they are others than in training."""
+    """The task's settings that differ from training."""
     returns: FinalReturn
-    """Summed over agents, or over those of `side`."""
+    """Summed over all agents, or over the agents of `side`."""
     side: str
-    """The side whose return ranks policies; '' where agents do not compete."""
+    """The side that ranks policies by its return, or '' if all agents cooperate."""
     agents: dict[str, float]
     """Mean return by agent."""
     sides: dict[str, float]
-    """Mean return by side, where agents compete."""
+    """Mean return by side, if agents compete."""
     env_metrics: dict[str, float]
     """Means of the environment's metrics."""
 
@@ -75,11 +75,11 @@ def evaluate(
     settings: Sequence[str] = (),
     progress: Callable[[str], None] = lambda text: None,
 ) -> EvaluationResult:
-    """Plays whole episodes with evaluator functions on this machine; by default with a worker per core,
-    `evaluation.final_episodes`, and the task as in the run's evaluations, of which `settings` change ``task.*``.
-    `progress` is told how many are over.
+    """Play whole episodes with evaluators on this machine, by default with a worker per core and
+    `evaluation.final_episodes`. The task is the run's evaluations', changed by `settings` of ``task.*``. `progress`
+    gets the count of ended episodes.
 
-    Raises `UserError` for a run without policies, a task that they cannot play, and when an evaluator fails.
+    Raises `UserError` for missing policies, a task that they cannot play, and a failed evaluator.
     """
     with temporary_download(folder) as (stored_run, temporary):
         plan, state = stored_run.plan, stored_run.saved_state

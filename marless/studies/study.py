@@ -1,4 +1,4 @@
-"""A study: its settings, their runs, and what became of them; a folder that the same command goes on with."""
+"""A study: its settings, their runs and results. The same command continues it from its folder."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -41,9 +41,9 @@ class _Candidate:
 
 @dataclass
 class Study(Campaign):
-    """A campaign whose settings a search picks and successive halving compares on the way.
+    """A campaign: a search picks its settings, and successive halving compares them on the way.
 
-    Raises `ConfigError` for a setting that no run can have, and `UserError` for a logger that is not there.
+    Raises `ConfigError` for an impossible setting, and `UserError` for a missing logger.
     """
 
     folder: Path
@@ -78,12 +78,11 @@ class Study(Campaign):
 
     @property
     def may_learn(self) -> bool:
-        """Whether the search may have settings that nobody knows yet."""
+        """Return True if results may lead the search to further settings."""
         return self._search.learns and not self._exhausted
 
     def known_configs(self) -> Iterator[RunConfig]:
-        """Those of the runs, and one of each later setting of a search that does not learn, each made when it is asked
-        for."""
+        """Yield the runs' configurations, and one of each later setting of a search that does not learn."""
         yield from [run.config for run in self.runs]
         if self._exhausted or self._search.learns:
             return
@@ -91,7 +90,7 @@ class Study(Campaign):
             yield self._run(self._name(values), values, self.seeds[0], "").config
 
     def ask(self) -> list[StudyRun]:
-        """The runs of the search's next setting; none when all were asked for or enough are at work."""
+        """The runs of the search's next setting, or [] if all were asked for or enough are running."""
         limit = self.file.search.parallel
         if self._exhausted or (limit is not None and self._at_work() >= limit):
             return []
@@ -101,13 +100,13 @@ class Study(Campaign):
         return self._add(values)
 
     def pause_at(self, run: StudyRun) -> int | None:
-        """The round after which the run waits for a decision; None: it goes on to its end."""
+        """The round after which the run waits for a decision, or None if it continues to its end."""
         rungs = self.file.halving.rungs if self.file.halving else []
         rungs_passed = self._candidates[run.setting].passed
         return rungs[rungs_passed] if rungs_passed < len(rungs) else None
 
     def halve(self) -> list[Halved]:
-        """Compares the settings whose runs wait, and applies what was decided."""
+        """Compares the settings with waiting runs, and applies and returns the decisions."""
         halving, applied_decisions = self.file.halving, list[Halved]()
         for index, rung in enumerate(halving.rungs) if halving else ():
             waiting = {
@@ -136,8 +135,7 @@ class Study(Campaign):
                 self._search.tell(number, sum(scores) / len(scores))
 
     def begin(self) -> None:
-        """Asks for all settings that may be at work at once, and reads how far their runs had come when the study was
-        interrupted."""
+        """Asks for all settings that may run at once, and reads their runs' progress before an interruption."""
         while self.ask():
             pass
         for run in self.runs:
@@ -154,12 +152,12 @@ class Study(Campaign):
                 run.status = "paused"
 
     def purses(self) -> tuple[Purse, dict[str, Purse]]:
-        """The dollars of all runs, and of each owner's."""
+        """The caps in dollars of all runs and of each owner's, with nothing spent yet."""
         owners = {name: Purse(owner.dollars, 0) for name, owner in self.file.owners.items()}
         return Purse(self.file.dollars, 0), owners
 
     def save(self) -> None:
-        """Writes the study's file and its decisions; raises `StorageFault`."""
+        """Writes the study's file and its decisions. Raises `StorageFault`."""
         RunFolder(self.folder).write(FILE, to_json_file(self.file), durable=True)
         decisions.write(self.folder, self.decided)
 
@@ -235,13 +233,13 @@ class Study(Campaign):
 
 
 def _require_evaluated(config: RunConfig, rung: int) -> None:
-    """Raises `ConfigError` where nothing learned is evaluated up to this round, so that chance would choose."""
+    """Raises `ConfigError` if every evaluation up to this round is of untrained policies: chance would choose."""
     if config.evaluation.every_steps is not None:
         raise ConfigError(
             "halving.rungs: halving compares after rounds, so set evaluation.every in place of every_steps"
         )
     every, lag = config.evaluation.every, config.pipeline.lag
-    # The policies of a round are evaluated while the next one is sampled; with a lag the first ones learn nothing.
+    # The policies of a round are evaluated while the next is sampled. With a lag the first rounds learn nothing.
     first = every * -(-(lag + 1) // every) + 1
     if rung < first:
         run, why = ("run that has learned", " and pipeline.lag") if lag else ("run", "")

@@ -192,6 +192,7 @@ def policy_loss(context: Context[PpoConfig], group: int) -> ClippedPolicyLoss:
 
 
 def _corrected(loss: ClippedPolicyLoss, context: Context[PpoConfig], group: int) -> ClippedPolicyLoss:
+    """The loss with the proximal policy's log-probabilities, and with weights on the advantages."""
     mask = learned_from(context, group)
     weights = correction.row_weights(context, group)[mask].astype(loss.advantage.dtype)
     proximal = correction.proximal_log_probability(context, group)[mask]

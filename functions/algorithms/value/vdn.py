@@ -29,7 +29,7 @@ __all__ = ["STAGES", "initialise"]
 
 
 def mix(context: Context[VdnConfig], group: int) -> StageResult:
-    """The gradient of the joint value's loss, for every agent on the group's side."""
+    """The loss's gradient for every agent of the side that the group leads, normaliser and metrics, else {}."""
     if not (side := mixed_agents(context, group)):
         return StageResult({}, {})
     metrics = _overestimation(context, side, group) if due(context) else {}

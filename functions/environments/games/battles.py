@@ -141,6 +141,7 @@ def _unit_shapes(x: float, y: float, radius: float, share: float, colour: Colour
 
 
 def _armies(name: str) -> tuple[str, str]:
+    """The units of allies and enemies on a map, a letter for each. A blank is a unit of a drawn kind."""
     if name.startswith("smacv2_"):
         units = " " * int(name.split("_")[1])
         return units, units

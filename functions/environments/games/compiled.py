@@ -99,7 +99,7 @@ class CompiledEnvironment:
         return self._observe(results)
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Steps all environments at once. Raises `ValueError` for a missing action."""
+        """Steps all environments at once. Raises `ValueError` for an action out of range."""
         self._inputs["actions"][...] = actions[0]
         results = self._free_results()
         if (count := self._advance(results.row)) < 0:
@@ -141,6 +141,7 @@ class CompiledEnvironment:
         return free[0]
 
     def _observe(self, results: "_Results", which: int | None = None) -> Observation:
+        """The observation. `which`, the address of flags ``[E]``, limits new values to these environments."""
         self._look(results.row, which)
         return Observation(
             (results.lend("values").swapaxes(0, 1),),

@@ -73,6 +73,7 @@ class Command:
             program.close()
 
     def _running(self) -> Program:
+        """The program, started again if it has ended or printed something unasked."""
         if (program := self._program) is not None:
             is_unasked = bool(self._resource.ping) and program.is_asked and program.has_printed()
             if is_unasked or program.has_ended():

@@ -1,4 +1,4 @@
-"""The kinds of resources, by the setting that says which one it is."""
+"""The kinds of resources, by the setting that selects the kind."""
 
 import atexit
 from collections.abc import Mapping
