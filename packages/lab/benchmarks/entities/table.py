@@ -37,7 +37,7 @@ def _newest(runs: Sequence[Run]) -> dict[int, Run]:
 
 
 def _quiet(runs: dict[int, Run]) -> dict[int, Run]:
-    """Return the runs on a quiet machine. Only their seconds count. Steps are the same on a busy machine."""
+    """Return the runs on a quiet machine. Only their seconds and dollars count, because functions pay for seconds."""
     return {seed: run for seed, run in runs.items() if max(run.load) <= 1.25 * run.cores}
 
 
@@ -64,7 +64,7 @@ def _cell(runs: dict[int, Run], what: str, target: float, fmt: str) -> str:
     """Return the median over all seeds, and in how many of them the target was reached."""
     if not runs:
         return "not run"
-    values = [_value(run, what, target) for run in (_quiet(runs) if what == "seconds" else runs).values()]
+    values = [_value(run, what, target) for run in (runs if what == "steps" else _quiet(runs)).values()]
     if not values:
         return "machine was busy"
     return f"{typical(values, fmt)} ({sum(map(math.isfinite, values))} of {len(values)})"
@@ -112,7 +112,7 @@ def _by_team(runs: dict[int, Run], teams: Sequence[str]) -> Iterator[str]:
 
 def _rows(bar: Bar, shown: dict[str, dict[int, Run]]) -> Iterator[Row]:
     """Return the row of a bar, after the row of its guard: the share of the passes in the baseline's time."""
-    countable = _quiet if bar.of in ("seconds", "rate") else dict[int, Run]
+    countable = _quiet if bar.of in ("seconds", "rate", "dollars") else dict[int, Run]
     runs, base = countable(shown[bar.arm]), countable(shown[bar.against] if bar.against else {})
     runs = {seed: run for seed, run in runs.items() if not bar.against or seed in base}
     name = f"{bar.arm}: {bar.of}" + (f" to {bar.target:g}" if bar.target is not None else "")
