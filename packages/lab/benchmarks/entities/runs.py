@@ -146,7 +146,7 @@ def _marless(arm: Arm, seed: int, settings: list[str], workers: int) -> dict[str
         "groups": _agreement(lines[0].team, lines[-1].team, settings),
         "parts": len(set(lines[-1].team)),
         "weights_sha256": summary["weights_sha256"],
-        **_reached(arm, [_point(line) for line in lines if line.evaluation]),
+        **_reached(arm, [*map(_point, filter(_evaluated, lines)), *_last_point(lines[-1], summary, settings)]),
     }
 
 
@@ -186,6 +186,16 @@ def _point(line: RoundLine) -> tuple[float, int, float, float]:
     """Return an evaluation's return, the steps that its policies had learned from, and seconds and dollars so far."""
     assert line.evaluation is not None
     return line.evaluation.mean, line.evaluation.env_steps, line.seconds, line.dollars
+
+
+def _evaluated(line: RoundLine) -> bool:
+    return line.evaluation is not None
+
+
+def _last_point(line: RoundLine, summary: dict[str, Any], settings: list[str]) -> list[tuple[float, int, float, float]]:
+    """Return the evaluation that ended a run by `stop.return`, which no line has, with that return."""
+    least = [float(text.removeprefix("stop.return=")) for text in settings if text.startswith("stop.return=")]
+    return [(least[-1], line.env_steps, line.seconds, line.dollars)] if summary["reason"] == "return" else []
 
 
 def _reached(arm: Arm, points: Sequence[tuple[float, int, float, float | None]]) -> dict[str, Any]:
