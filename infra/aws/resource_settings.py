@@ -24,10 +24,11 @@ class AskableFunction(msgspec.Struct, frozen=True):
 
 
 class OwnResource(msgspec.Struct, frozen=True):
-    """The resource that a function serves."""
+    """The resource that a function serves. `token` is the name of a parameter in Systems Manager, '' without one."""
 
     name: str
     resource: Resource
+    token: str = ""
 
 
 class CallEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -20,26 +20,7 @@ from marless.infra.packaging import containers
 # image. "An image that matches the tagging requirements of a rule cannot be expired by a rule with a lower priority"
 # (Amazon ECR user guide, "Automate the cleanup of images by using lifecycle policies in Amazon ECR").
 LIVE_TAG = "live-"
-_MORE_THAN_A_REPOSITORY_HOLDS = 100_000
-_LIFECYCLE = [
-    {
-        "rulePriority": 1,
-        "description": "images of deployed versions stay",
-        "selection": {
-            "tagStatus": "tagged",
-            "tagPrefixList": [LIVE_TAG],
-            "countType": "imageCountMoreThan",
-            "countNumber": _MORE_THAN_A_REPOSITORY_HOLDS,
-        },
-        "action": {"type": "expire"},
-    },
-    {
-        "rulePriority": 2,
-        "description": "images of failed deployments expire",
-        "selection": {"tagStatus": "any", "countType": "sinceImagePushed", "countUnit": "days", "countNumber": 14},
-        "action": {"type": "expire"},
-    },
-]
+_LIFECYCLE = (Path(__file__).parent / "policies" / "images.json").read_text("utf-8")
 
 
 @dataclass(frozen=True)
@@ -190,7 +171,7 @@ def _make_repository(registry: Any, name: str) -> str:
         repository = registry.describe_repositories(repositoryNames=[name])["repositories"][0]
     registry.put_image_tag_mutability(repositoryName=name, imageTagMutability="IMMUTABLE")
     registry.put_image_scanning_configuration(repositoryName=name, imageScanningConfiguration={"scanOnPush": True})
-    registry.put_lifecycle_policy(repositoryName=name, lifecyclePolicyText=json.dumps({"rules": _LIFECYCLE}))
+    registry.put_lifecycle_policy(repositoryName=name, lifecyclePolicyText=_LIFECYCLE)
     return str(repository["repositoryUri"])
 
 

@@ -8,6 +8,7 @@ environment, so a run that keeps the versions that it began with keeps theirs.
 import re
 from collections.abc import Mapping
 from math import ceil
+from pathlib import Path
 
 from msgspec.structs import fields
 
@@ -17,7 +18,7 @@ from marless.infra.aws.function_settings import ASKABLE
 from marless.infra.aws.resource_settings import SERVES, AskableFunction
 from marless.infra.deployment.stack import RESOURCE, DeploymentFault, resource_function
 
-PARAMETER = "ExternalResources"
+PARAMETER, TOKENS = "ExternalResources", "ResourceTokens"
 
 # What lets a function end by itself, and say why, before Lambda ends it; and the longest time-out
 # (Lambda developer guide, "Lambda quotas").
@@ -25,32 +26,7 @@ _MARGIN_S, _LONGEST_S = 5, 900
 # API_CreateFunction, FunctionName.
 _LONGEST_NAME = 64
 _WORKER = re.compile(r"          POWERTOOLS_SERVICE_NAME: (?!coordinator).+")
-_FUNCTION = """\
-  {logical}:
-    Type: AWS::Serverless::Function
-    DependsOn: NetworkPolicy
-    Properties:
-      FunctionName: !Sub ${{AWS::StackName}}_{name}
-      Description: Answers what environments ask {name}
-      Runtime: python3.12
-      Handler: marless.infra.entry.resource.handler
-      CodeUri: .
-      MemorySize: {memory_mb}
-      Timeout: {timeout_s}
-      ReservedConcurrentExecutions: {slots}
-      AutoPublishCodeSha256: !Ref Release
-      Role: !GetAtt ResourceRole.Arn
-      Environment:
-        Variables:
-          POWERTOOLS_SERVICE_NAME: {service}
-          {variable}: {own}
-      LoggingConfig:
-        LogGroup: !Ref ResourceLogs
-"""
-_OUTPUT = """\
-  {logical}Version:
-    Value: !Ref {logical}.Version
-"""
+_HERE = Path(__file__).parent
 
 _PARAMETERS = JsonDecoder[dict[str, Resource]](dict[str, Resource])
 
@@ -74,12 +50,21 @@ def logical_id(name: str) -> str:
     return f"Resource{name[0].upper()}{name[1:].replace('_', 'X')}Function"
 
 
-def with_functions(template: str, resources: Mapping[str, Resource]) -> str:
-    """The template with a function for each resource, whose versions workers find in their environment."""
+def with_functions(template: str, resources: Mapping[str, Resource], tokens: str = "") -> str:
+    """The template with a function for each resource, whose versions workers find in their environment.
+
+    `tokens` is the value of `TOKENS`: the names of the parameters in Systems Manager that hold the resources' tokens.
+    Raises `DeploymentFault` for the token of a resource that is not deployed.
+    """
+    token_of = dict(pair.split("=") for pair in tokens.split(",") if pair)
+    if strangers := token_of.keys() - resources.keys():
+        raise DeploymentFault(f"--resource-tokens names {min(strangers)}, and no such resource is deployed")
     if not resources:
         return template
-    functions = "".join(_function(name, resource) for name, resource in sorted(resources.items()))
-    outputs = "".join(_OUTPUT.format(logical=logical_id(name)) for name in sorted(resources))
+    functions = "".join(_function(name, value, token_of.get(name, "")) for name, value in sorted(resources.items()))
+    outputs = "".join(
+        f"  {logical_id(name)}Version:\n    Value: !Ref {logical_id(name)}.Version\n" for name in sorted(resources)
+    )
     template = _WORKER.sub(lambda match: f"{match[0]}\n          {ASKABLE}: {_askable(resources)}", template)
     before, separator, after = template.partition("\nOutputs:\n")
     return f"{before}\n{functions}{separator}{outputs}{after}"
@@ -96,8 +81,10 @@ def require_names(stack: str, resources: Mapping[str, Resource]) -> None:
             )
 
 
-def _function(name: str, resource: Resource) -> str:
-    return _FUNCTION.format(
+def _function(name: str, resource: Resource, token: str) -> str:
+    files = ("resource_function.yaml", *(["resource_token.yaml"] if token else []))
+    served = {"name": name, "resource": _set(resource)} | ({"token": token} if token else {})
+    return "".join((_HERE / file).read_text("utf-8") for file in files).format(
         logical=logical_id(name),
         name=name,
         memory_mb=resource.memory_mb,
@@ -105,7 +92,8 @@ def _function(name: str, resource: Resource) -> str:
         slots=resource.slots,
         service=RESOURCE,
         variable=SERVES,
-        own=_quoted({"name": name, "resource": _set(resource)}),
+        own=_quoted(served),
+        token=token,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from marless.functions.encoding import to_json, to_json_text
 from marless.infra.aws.function_settings import ASKABLE
 from marless.infra.deployment.function_kinds import with_kinds
-from marless.infra.deployment.resource_functions import PARAMETER, logical_id, of_parameter, with_functions
+from marless.infra.deployment.resource_functions import PARAMETER, TOKENS, logical_id, of_parameter, with_functions
 from marless.infra.deployment.stack import IMAGE_SUFFIX, RESOURCE, DeploymentFault
 
 _HERE = Path(__file__).resolve().parent
@@ -66,7 +66,7 @@ def fill_in(template: str, code: Mapping[str, str], parameters: Mapping[str, str
     values = {**defaults(template), **parameters}
     resources = of_parameter(values.get(PARAMETER, ""))
     external = dict.fromkeys(map(logical_id, resources), RESOURCE)
-    template = with_functions(template, resources)
+    template = with_functions(template, resources, values.get(TOKENS, ""))
     blocks, lines, logical = _blocks(template), list[str](), ""
     # Who may ask resources holds the versions of their functions, and changes with them.
     askable = [*(blocks[name] for name in external), *(code[RESOURCE] for _ in external)]

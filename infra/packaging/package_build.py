@@ -43,7 +43,7 @@ _DATA = {COORDINATOR: ("marless/coordinator/pricing/prices",)}
 # Amazon Linux 2023, the system of the runtime, has glibc 2.34.
 _GLIBC = range(34, 16, -1)
 
-SERVICES = ("dynamodb", "lambda", "s3")
+SERVICES = ("dynamodb", "lambda", "s3", "ssm")
 """The services that functions call: botocore's models of the others are not packaged."""
 
 # Removed from our own dependencies, never from a plug-in's packages. Licences and metadata stay.

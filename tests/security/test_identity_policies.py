@@ -38,9 +38,8 @@ def of_row(row: Mapping[str, str]) -> Question:
     """Conditions are ``key=value``, with bars between the values of a key."""
     conditions = (text.partition("=") for text in row["condition"].split())
     context = {key: tuple(values.split("|")) for key, _, values in conditions}
-    return Question(
-        row["who"], row["may"] == "yes", row["action"], row["resource"], context, row["session"] == "function"
-    )
+    may, inside = row["may"] == "yes", row["session"] == "function"
+    return Question(row["who"], may, row["action"], row["resource"], context, inside)
 
 
 with Path(__file__).with_name("questions.csv").open(encoding="utf-8", newline="") as file:

@@ -26,6 +26,7 @@ _SERVICES = {
     "s3": "s3",
     "sns": "sns",
     "sqs": "sqs",
+    "ssm": "ssm",
 }
 
 # Before the first table is made.

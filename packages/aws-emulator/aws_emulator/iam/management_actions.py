@@ -55,6 +55,10 @@ _OPERATIONS: Mapping[str, Mapping[str, tuple[_Known, ...]]] = {
         "ListStacks": (_Known("cloudformation:ListStacks"),),
     },
     "iam": {"ListRoles": (_Known("iam:ListRoles"),)},
+    "ssm": {
+        name: (_Known(f"ssm:{name}", "arn:aws:ssm:{region}:{account}:parameter{Name}"),)
+        for name in ("DeleteParameter", "GetParameter", "PutParameter")
+    },
     "sns": {"ListTopics": (_Known("sns:ListTopics"),)},
     "events": {"ListRules": (_Known("events:ListRules"),)},
     "monitoring": {
