@@ -50,15 +50,17 @@ def logical_id(name: str) -> str:
     return f"Resource{name[0].upper()}{name[1:].replace('_', 'X')}Function"
 
 
-def with_functions(template: str, resources: Mapping[str, Resource], tokens: str = "") -> str:
+def with_functions(template: str, resources: Mapping[str, Resource], tokens: str, tenant: str) -> str:
     """The template with a function for each resource, whose versions workers find in their environment.
 
-    `tokens` is the value of `TOKENS`: the names of the parameters in Systems Manager that hold the resources' tokens.
-    Raises `DeploymentFault` for the token of a resource that is not deployed.
+    `tokens` is the value of `TOKENS`: the names of resources with a token. Systems Manager has it as a parameter of the
+    tenant, so no tenant can name the token of another. Raises `DeploymentFault` for a resource that is not deployed.
     """
-    token_of = dict(pair.split("=") for pair in tokens.split(",") if pair)
+    token_of = {name: f"/marless/{tenant}/{name}" for name in tokens.split(",") if name}
     if strangers := token_of.keys() - resources.keys():
-        raise DeploymentFault(f"--resource-tokens names {min(strangers)}, and no such resource is deployed")
+        raise DeploymentFault(
+            f"--resource-tokens names {min(strangers)}, which is not deployed. Name all others, or '' for none"
+        )
     if not resources:
         return template
     functions = "".join(_function(name, value, token_of.get(name, "")) for name, value in sorted(resources.items()))

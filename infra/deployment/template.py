@@ -66,7 +66,7 @@ def fill_in(template: str, code: Mapping[str, str], parameters: Mapping[str, str
     values = {**defaults(template), **parameters}
     resources = of_parameter(values.get(PARAMETER, ""))
     external = dict.fromkeys(map(logical_id, resources), RESOURCE)
-    template = with_functions(template, resources, values.get(TOKENS, ""))
+    template = with_functions(template, resources, values.get(TOKENS, ""), values["Tenant"])
     blocks, lines, logical = _blocks(template), list[str](), ""
     # Who may ask resources holds the versions of their functions, and changes with them.
     askable = [*(blocks[name] for name in external), *(code[RESOURCE] for _ in external)]

@@ -3,12 +3,15 @@
 import hashlib
 import json
 
+import pytest
+
 from marless.functions.resources.port import ResourceCall
 from marless.functions.resources.settings import Resource
 from marless.infra.aws.resource_host import LambdaResources
 from marless.infra.aws.resource_settings import AskableFunction
 from marless.infra.deployment import deploy
 from marless.infra.deployment.resource_functions import PARAMETER, TOKENS, to_parameter
+from marless.infra.deployment.stack import DeploymentFault
 
 TOKEN = "sesame-0123456789abcdef"
 JUDGES = """
@@ -25,16 +28,15 @@ def other(question):
     return repr(Cloud.here().client("ssm").get_parameter(Name=question.decode(), WithDecryption=True)).encode()
 """
 SERVED = {"own": "own", "other": "other", "plain": "own", "missing": "own"}
-NAMES = {"own": "/marless/own", "plain": "/marless/plain", "missing": "/marless/missing"}
+WITH_TOKEN = ("own", "plain", "missing")
 
 
 def test_a_token_is_read_by_its_resource_alone_and_written_nowhere(place):
     (place.home / "token_judges.py").write_text(JUDGES)
     for name, kind in {"own": "SecureString", "plain": "String"}.items():
-        place.cloud.client("ssm").put_parameter(Name=NAMES[name], Value=TOKEN, Type=kind)
+        place.cloud.client("ssm").put_parameter(Name=f"/marless/tokens/{name}", Value=TOKEN, Type=kind)
     resources = {name: Resource(serve=f"token_judges:{function}") for name, function in SERVED.items()}
-    tokens = ",".join(f"{name}={parameter}" for name, parameter in NAMES.items())
-    deploy(place.cloud, "tokens", {PARAMETER: to_parameter(resources), TOKENS: tokens})
+    deploy(place.cloud, "tokens", {PARAMETER: to_parameter(resources), TOKENS: ",".join(WITH_TOKEN)})
     host = LambdaResources(
         place.cloud, {name: AskableFunction(f"marless-tokens_{name}:live", 1, 60, 1) for name in SERVED}
     )
@@ -44,14 +46,16 @@ def test_a_token_is_read_by_its_resource_alone_and_written_nowhere(place):
 
     assert ask("own").answer.decode() == hashlib.sha256(TOKEN.encode()).hexdigest()
     errors = {
-        "plain": "the token /marless/plain is no SecureString",
-        "missing": "cannot read the token /marless/missing",
+        "plain": "the token /marless/tokens/plain is no SecureString",
+        "missing": "cannot read the token /marless/tokens/missing",
     }
     assert {name: ask(name).error.startswith(text) for name, text in errors.items()} == dict.fromkeys(errors, True)
-    assert "AccessDenied" in ask("other", b"/marless/own").error
+    assert "AccessDenied" in ask("other", b"/marless/tokens/own").error
     said = ask("own", b"tell").error
     assert "MARLESS_RESOURCE_OWN_TOKEN" in said and TOKEN not in said
     stack = place.cloud.client("cloudformation").describe_stacks(StackName="marless-tokens")
     described = place.cloud.client("lambda").list_functions(FunctionVersion="ALL")
     logs = place.cloud.client("logs").filter_log_events(logGroupName="/marless/marless-tokens/resource")
+    with pytest.raises(DeploymentFault, match="names stranger, which is not deployed"):
+        deploy(place.cloud, "tokens", {PARAMETER: to_parameter(resources), TOKENS: "own,stranger"})
     assert TOKEN not in json.dumps([stack, described, logs["events"]], default=str)

@@ -36,7 +36,7 @@ _EVENT_AGE_S = (60, 21_600)
 _RETENTION_DAYS = (1, 100_000)
 # Options with the parameter that they set, its name in AWS's words, and an example.
 _GUARD_RAILS = (
-    ("resource-tokens", "ResourceTokens", "TOKENS", "SecureStrings with resources' tokens", "judge=/marless/judge"),
+    ("resource-tokens", "ResourceTokens", "NAMES", "resources with a token, /marless/TENANT/NAME", "judge"),
     ("log-retention", "LogRetention", "DAYS", "days that log groups keep events (RetentionInDays)", "30"),
     (
         "permissions-boundary",
