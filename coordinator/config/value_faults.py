@@ -28,6 +28,7 @@ _EXAMPLES: Mapping[str, Any] = {
     "actors.rollout_length": 25,
     "algorithm.batch_size": 32,
     "algorithm.critic_lr": 1e-3,
+    "algorithm.gamma": 0.99,
     "algorithm.huber_delta": 1.0,
     "algorithm.lr": 1e-3,
     "algorithm.mixer": "my_mixers:Weighted",

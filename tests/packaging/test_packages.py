@@ -250,8 +250,8 @@ def test_the_pins_hold_what_they_need_and_nothing_else():
 
 def test_a_package_holds_the_models_of_all_services_that_are_called():
     called = set()
-    for function in ENTRIES:
-        for file in sources(ROOT, ENTRIES[function]).files:
+    for entry in (*ENTRIES.values(), *RESOURCE_ENTRY.values()):
+        for file in sources(ROOT, entry).files:
             called |= set(re.findall(r"\.client\(\"(\w+)\"", (ROOT / file).read_text()))
     assert called == set(SERVICES)
 

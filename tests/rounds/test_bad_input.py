@@ -37,7 +37,7 @@ def the_line(said):
 REFUSED = {
     "a file that is not there": (["nowhere.toml"], "there is no file nowhere.toml"),
     "a file that is not TOML": (["broken.toml"], "broken.toml is not valid TOML"),
-    "two files": (["broken.toml", "broken.toml"], "is not key=value"),
+    "two files": (["run.toml", "broken.toml"], "'broken.toml' is not key=value"),
     "a value of another type": (["seed=three"], "seed: 'three' is not a whole number, such as seed=1"),
     "an unknown task": (["task.name=mpe/simple_spred"], "did you mean mpe/simple_spread?"),
     "a cap that cannot be kept": (["stop.dollars=1", "pricing.storage=express"], "a cap cannot be kept"),

@@ -69,7 +69,8 @@ def prepared(name, precision, task=None, own_start=False, **settings):
     spec = TASKS[SETTINGS[name]] if task is None else task
     team, algorithm = teams(spec)[1], algorithms.algorithm(name)
     few = {"updates_per_round": 12} if algorithm.config().replayed_steps else {}
-    settings = with_memory(name, {"hidden": [16, 16], **few, **settings})
+    discount = {"gamma": 0.9} if "gamma" in algorithm.config.__struct_fields__ else {}
+    settings = with_memory(name, {"hidden": [16, 16], **few, **discount, **settings})
     config = algorithms.configuration(algorithm, settings).resolved(spec)
     algorithm, code = algorithm.without(config.idle_parts), algorithms.implementation(algorithm)
     groups = sorted(set(team.groups))

@@ -40,8 +40,8 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "words",
         nargs="*",
-        metavar="owner add|change|list|token|tokens|revoke NAME | backup FILE",
-        help="manage owners and tokens, or copy the server's file",
+        metavar="owner VERB NAME | backup FILE",
+        help="owner add|change|token|tokens|revoke NAME, owner list, or a copy of the server's file",
     )
     parser.add_argument(
         "--data", type=Path, default=Path("server"), metavar="FOLDER", help="its folder (default: server)"
