@@ -269,7 +269,7 @@ def _warnings(config: RunConfig, subject: _Subject, trial: Trial) -> Iterator[st
     yield from filter(None, (trial.outside, trial.apart))
     if not trial.rewarded:
         yield f"no agent got a reward in {trial.steps:,} steps of random play"
-    elif trial.zero_sum and not subject.spec.sides and len(subject.spec.agents) > 1:
+    if trial.rewarded and trial.zero_sum and not subject.spec.sides and len(subject.spec.agents) > 1:
         yield "the rewards of all agents sum to 0 in every step. If agents compete, set task.options.sides"
     elif config.task.name.startswith("pettingzoo:"):
         yield from _kinds_of_agents(subject.spec)
