@@ -79,7 +79,6 @@ class Api:
 
     def operations(self) -> list[Operation]:
         """Return the operations, as their description for programs has them."""
-        run, study = f"{PREFIX}/runs/{{run}}", f"{PREFIX}/studies/{{study}}"
         return [
             Operation("GET", "/healthz", _health, "Whether the server answers.", {200: TEXT}),
             Operation("GET", f"{PREFIX}/openapi.json", self._describe, "This description.", {200: JSON}),
@@ -92,6 +91,13 @@ class Api:
                 "POST", f"{PREFIX}/submissions/check", self._check, "Check a configuration, and forecast its price.",
                 {200: CheckedRun}, (415,), RunConfig,
             ),
+            *self._of_studies(f"{PREFIX}/studies/{{study}}"),
+            *self._of_runs(f"{PREFIX}/runs/{{run}}"),
+            Operation("GET", f"{PREFIX}/pool", self._pool, "Slots, queue and owners.", {200: Pool}),
+        ]  # fmt: skip
+
+    def _of_studies(self, study: str) -> list[Operation]:
+        return [
             Operation(
                 "POST", f"{PREFIX}/studies", self._submit_study, "Put the runs of a study into the queue.",
                 {201: SubmittedStudy, 200: SubmittedStudy}, (409, 415), StudyFile, [_KEY],
@@ -106,6 +112,10 @@ class Api:
                 "POST", f"{study}/resume", self._resume_study, "Queue stopped and failed runs again.", {200: Study},
                 (409,),
             ),
+        ]  # fmt: skip
+
+    def _of_runs(self, run: str) -> list[Operation]:
+        return [
             Operation(
                 "GET", f"{PREFIX}/runs", self._list, "Your runs, the newest first.", {200: RunPage},
                 parameters=[_STATUS, _LIMIT, _CURSOR],
@@ -122,7 +132,6 @@ class Api:
             ),
             Operation("GET", f"{run}/log", self._log, "The log of a run.", {200: TEXT}),
             Operation("GET", f"{run}/archive", self._archive, "The folder of a run.", {200: GZIP}, (409,)),
-            Operation("GET", f"{PREFIX}/pool", self._pool, "Slots, queue and owners.", {200: Pool}),
         ]  # fmt: skip
 
     def _describe(self, request: Request) -> Response:
