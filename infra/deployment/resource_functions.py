@@ -51,7 +51,7 @@ def logical_id(name: str) -> str:
 
 
 def with_functions(template: str, resources: Mapping[str, Resource], tokens: str, tenant: str) -> str:
-    """The template with a function for each resource, whose versions workers find in their environment.
+    """The template with a function for each resource. Workers have their versions in the environment.
 
     `tokens` is the value of `TOKENS`: the names of resources with a token. Systems Manager has it as a parameter of the
     tenant, so no tenant can name the token of another. Raises `DeploymentFault` for a resource that is not deployed.
