@@ -1,4 +1,4 @@
-"""apply(plan, state, event) -> state: what every event does to a run; pure."""
+"""Apply an event to the state of a run: `apply(plan, state, event) -> state`, a pure function."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -38,7 +38,7 @@ def _on_dispatched(plan: Plan, state: State, event: events.Dispatched) -> State:
             problem=old.problem if old else "",
             ask=event.asks.get(task.work, ""),
         )
-    # What the round before left was deleted after the first dispatch of this one.
+    # The previous round's garbage was deleted after the first dispatch of this round.
     garbage = () if state.phase == "round" and state.slots else state.garbage
     return replace(state, slots=slots, garbage=garbage, seconds=state.seconds + event.seconds)
 
@@ -63,7 +63,7 @@ def _on_reported(plan: Plan, state: State, event: events.Reported) -> State:
         slots[attempt.work] = _after_attempt(slot, attempt, packs)
     meter, lost_use = state.meter.add_invocations(invocations), state.lost_use.add_invocations(lost)
     if plan.platform.bodies_leave_region:
-        # Answers to a waiting process leave the region; a local run has no region.
+        # Answers to a waiting process leave the region. A local run has no region.
         out = sum(len(attempt.report.body) for attempt in event.attempts if attempt.report.has_begun)
         meter = meter.add_log(LOG_BYTES * len(invocations)).add_transfer(out)
     return _with_durations(plan, replace(state, slots=slots, meter=meter, lost_use=lost_use), answered_items)
@@ -122,7 +122,7 @@ def _after_attempt(slot: Slot, attempt: events.AttemptEnded, packs: Packs) -> Sl
 
 
 def problem(slot: Slot, report: Report, answer: Answer | None, packs: Packs = ()) -> str:
-    """How an attempt failed, as one line that is short enough for the ledger."""
+    """Return the reason why an attempt failed, as one line that is short enough for the ledger."""
     return " ".join(_problem(slot, report, answer, packs).split())[:LONGEST_PROBLEM]
 
 
@@ -138,8 +138,7 @@ def _problem(slot: Slot, report: Report, answer: Answer | None, packs: Packs) ->
 
 
 def _with_durations(plan: Plan, state: State, answered_items: list[tuple[WorkItem, Report]]) -> State:
-    """With the longest durations by kind and unit of weight, without start-up, and with the measurements of the
-    placement planner, which only the rule `auto` uses."""
+    """Add the longest durations by kind and unit of weight, without start-up, and the planner's measurements."""
     slowest, timings, peaks = dict(state.slowest), state.timings, dict(state.peaks)
     is_planned = PLACEMENTS[plan.config.placement.rule].planned
     for item, report in answered_items:
@@ -147,7 +146,7 @@ def _with_durations(plan: Plan, state: State, answered_items: list[tuple[WorkIte
         slowest[item.kind] = max(ms / item.weight, slowest.get(item.kind, 0.0))
         if not is_planned or not item.size:
             continue
-        # Lambda measures on the function's own share of a vCPU; the other platforms measure on a whole core.
+        # Lambda measures on the function's own share of a vCPU. The other platforms measure on a whole core.
         if not plan.platform.cpu_scaling:
             ms = whole_core_ms(ms, item.memory_mb, plan.prices.lambda_.mb_per_vcpu)
         timings = add_observation(timings, item.kind, item.size, ms, state.placement.style, 1 / item.concurrent_items)
@@ -178,7 +177,7 @@ def _on_resumed(plan: Plan, state: State, event: events.Resumed) -> State:
     if state.round_placement is not None and not state.slots:
         return phase_ends.start_round(plan, going_on) if state.phase == "round" else going_on
     if state.round_placement is not None and next_placement.placement_changed(plan, state):
-        # The round in flight begins anew, because its parts no longer fit together.
+        # The round in flight begins again, because its parts no longer fit together.
         return phase_ends.start_round(plan, replace(going_on, slots={}, proposal=None, decision=None))
     return going_on
 
@@ -189,7 +188,7 @@ def _without_results(state: State) -> State:
 
 
 def _end_reached(plan: Plan, state: State) -> bool:
-    """Whether the run has ended for a reason that still holds: a return, rounds or steps."""
+    """Return whether the run has ended for a reason that still holds: a return, rounds or steps."""
     stop = plan.config.stop
     if state.reason == "return":
         return stop.return_ is not None and state.best is not None and state.best.mean >= stop.return_
@@ -199,13 +198,13 @@ def _end_reached(plan: Plan, state: State) -> bool:
 
 
 def _bill_waiting(plan: Plan, state: State) -> State:
-    """Bills the waiting attempts, whose reports will not arrive, at their reservation."""
+    """Bill the waiting attempts at their reservation, because their reports will not arrive."""
     slots = {work: replace(slot, waiting=False) for work, slot in state.slots.items()}
     return replace(_bill_lost(plan, state, state.waiting.values()), slots=slots)
 
 
 def _bill_lost(plan: Plan, state: State, slots: Iterable[Slot]) -> State:
-    """Bills the attempts of `slots`, none of which reported, each at the most that it may have cost."""
+    """Bill each of these attempts at the most that it may have cost, because none has reported."""
     use = budget.add_lost(plan, Meter(), [(slot.item, slot.timeout_s) for slot in slots])
     return replace(state, meter=state.meter + use, lost_use=state.lost_use + use)
 
@@ -227,7 +226,7 @@ def _on_committed(plan: Plan, state: State, event: events.Committed) -> State:
 
 
 def _on_lost(plan: Plan, state: State, event: events.Lost) -> State:
-    """Lost attempts count as failures, so that work that never reports is not retried for ever."""
+    """Count lost attempts as failures, so that retries of such work end."""
     slots = dict(state.slots)
     for work in event.works:
         slot = slots[work]

@@ -1,6 +1,6 @@
 """The budget: how long an attempt may run, and whether a set of attempts fits under the cap before it is dispatched.
 
-Also what the coordinator itself uses: loads of the state and turns on Lambda."""
+Also the coordinator's own use: loads of the state, and turns on Lambda."""
 
 import math
 from collections import Counter
@@ -18,16 +18,16 @@ from marless.functions.messages.exchange import Report
 from marless.functions.messages.message import Record
 from marless.functions.messages.usage import CallUse, Usage
 
-# Under a cap, all attempts of a kind without a measured duration may take a tenth of it together; afterwards each may
-# take ten times the longest so far.
+# Under a cap, all attempts of a kind without a measured duration may take a tenth of it together. Later, each may take
+# ten times the longest measured duration.
 UNSEEN_SHARE = Decimal("0.1")
 SLACK = 10.0
 # And ask so many times the most actions so far, for so many times the seconds.
 ASKED_SLACK = 2.0
 LEAST_S = 1.0
-# A higher cap raises what an attempt may cost by less, so that few steps lead to one that is high enough.
+# A higher cap raises the cost of an attempt by less, so a few steps find a cap that is high enough.
 _STEPS_TO_CAP = 100
-# Ledger writes, and as many reads, until the next decision and at the end of a run; far above actual use.
+# Ledger writes, and as many reads, until the next decision and at the end of a run: far above actual use.
 LEDGER_BYTES = 64 * 1024
 # A return and a task's slot as JSON text, at most, and how many of the writes to come hold them.
 RETURN_BYTES = 25
@@ -37,23 +37,21 @@ WRITES = 3
 LINE_BYTES = 4096
 TABLE_BYTES = 16 * 1024
 ABSOLUTE_WRITES = 2
-# Turns of a coordinator that is a function, until the next decision (of learners and of an evaluation beside them) and
-# for the end, and their seconds, far above actual use. The most bytes of a set of reports, without the text of
-# failures.
+# Turns of a coordinator on Lambda, and their seconds, until the next decision and at the end. They are far above actual
+# use. The most bytes of a set of reports, without the text of failures.
 TURNS, TURN_S = 4, 5.0
 REPORT_BYTES = 2048
-# Bytes of a table's item without its body: names of attributes, version, time, the mark of its writer, its own name and
-# the tenant's (DynamoDB developer guide, "DynamoDB item sizes and formats"), but not the run's name. The mark is padded
-# so that this number is exact.
+# Bytes of a table's item without its body and the run's name. They hold names of attributes, version, time, the
+# writer's mark, and names of item and tenant. Source: DynamoDB developer guide, "DynamoDB item sizes and formats". The
+# mark is padded so that this number is exact.
 ITEM_OVERHEAD_BYTES = 100
 
 
 def allowed_s(plan: Plan, state: State, node: Node) -> float:
-    """How long the task's next attempt may run, in seconds.
+    """Return the time limit of the task's next attempt, in seconds.
 
-    Without a cap, as the user set. Under a cap an attempt reserves its time-out, which therefore stays near the
-    durations of such tasks; every failure doubles it. Time-outs never change a weight, only when an attempt is given
-    up.
+    Without a cap, as the user set. Under a cap an attempt reserves its time-out, so the limit stays near the durations
+    of such tasks. Every failure doubles it. Time-outs never change a weight, only when an attempt is given up.
     """
     item = node.item
     limit = plan.size_of(item.function).timeout_s
@@ -74,7 +72,7 @@ def allowed_s(plan: Plan, state: State, node: Node) -> float:
 
 
 def affordable(plan: Plan, state: State, nodes: list[Node]) -> bool:
-    """Whether the bill stays within the cap if all waiting attempts, `nodes` and the final evaluations cost their most.
+    """Return whether the bill stays under the cap if waiting attempts, `nodes` and final evaluations cost their most.
 
     Always true without a cap.
     """
@@ -83,7 +81,7 @@ def affordable(plan: Plan, state: State, nodes: list[Node]) -> bool:
 
 
 def least_cap(plan: Plan, state: State, nodes: list[Node]) -> float:
-    """A cap under which `nodes` are `affordable`, of two digits and hardly more than the least.
+    """Return a cap of two digits that makes `nodes` `affordable`, hardly above the least such cap.
 
     Under a higher cap an attempt that was not measured yet may take longer, and cost more.
     """
@@ -109,7 +107,7 @@ def most_dollars(plan: Plan, state: State, nodes: list[Node]) -> Decimal:
 
 
 def kept_for_end(plan: Plan, state: State) -> Decimal:
-    """What a capped run keeps for the evaluations that end it: their most, as long as they have not begun."""
+    """Return the dollars that a capped run keeps for its final evaluations: their highest cost, until they begin."""
     if plan.config.stop.dollars is None:
         return Decimal(0)
     at_most = [(node.item, allowed_s(plan, state, node)) for node in ending(plan, state)]
@@ -117,23 +115,21 @@ def kept_for_end(plan: Plan, state: State) -> Decimal:
 
 
 def _with_turns(plan: Plan, state: State, meter: Meter, new_tasks: int) -> Meter:
-    """The meter with the turns of a coordinator that is a function, until the next decision and for the end, and with
-    the reports that tasks write and it reads."""
+    """Add the turns of a coordinator on Lambda until the next decision and at the end, and its reads of reports."""
     if not plan.platform.coordinator_mb:
         return meter
     turn = Meter().add_invocation(
         "coordinator", plan.platform.coordinator_mb, TURN_S * 1000, plan.platform.init_limit_ms, Usage(), per_vcpu(plan)
     )
     report = Meter().add_commit(REPORT_BYTES).add_load(REPORT_BYTES).add_stored(Usage(gets=1))
-    # The last answer of tasks that others sum over, and of the sums, are turns of their own.
+    # The last answer of tasks that others sum over takes a separate turn, and so do the sums.
     playing = round_gates(plan, state)[0] if state.phase == "round" else []
     turns = TURNS + 2 * sum(bool(gate.after) for gate in playing)
     return meter + turn * turns + report * (new_tasks + len(state.waiting))
 
 
 def _with_calls(plan: Plan, state: State, meter: Meter, items: list[WorkItem]) -> Meter:
-    """The meter with what `items` may ask of resources: a multiple of the most that tasks of their kind have asked,
-    and of a kind that has not asked yet nothing."""
+    """Add the resource calls that `items` may make: a multiple of the most calls by tasks of their kind so far."""
     for item in items if state.most_calls else ():
         for name, (count, ms) in state.most_calls.get(item.kind, {}).items():
             if resource := plan.config.resources.get(name):
@@ -185,7 +181,7 @@ def add_lost(plan: Plan, meter: Meter, attempts: list[tuple[WorkItem, float]]) -
 def invocation_of(
     plan: Plan, report: Report, timeout_s: float | None, memory_mb: int | None, usage: Usage
 ) -> Invocation:
-    """A reported attempt on the bill; `timeout_s` and `memory_mb` are None when no slot waits for it any more.
+    """Return a reported attempt as billed. Once its slot stops waiting, `timeout_s` and `memory_mb` are None.
 
     Workers of this machine are killed at the time-out, so no more is billed, however late the kill was. Durations that
     a platform measured are billed unchanged.
@@ -202,12 +198,12 @@ def invocation_of(
 
 
 def per_vcpu(plan: Plan) -> int | None:
-    """The memory of one vCPU, by which durations are scaled; None where the platform itself measures."""
+    """Return the MB of memory of one vCPU, to scale durations, or None if the platform itself measures."""
     return plan.prices.lambda_.mb_per_vcpu if plan.platform.cpu_scaling else None
 
 
 def item_bytes(plan: Plan, body: int) -> int:
-    """The size of a ledger's item with a body of so many bytes; the body's alone where there is no table."""
+    """Return the bytes of a ledger's item with a body of `body` bytes. Without a table this is the body alone."""
     return body + ITEM_OVERHEAD_BYTES + len(plan.run) if plan.platform.items_padded else body
 
 
@@ -222,21 +218,20 @@ def load_meter(plan: Plan, record: Record | None) -> Meter:
 
 
 def turn_meter(plan: Plan, duration_ms: float, init_ms: float, loads: Iterable[int]) -> Meter:
-    """The use of the coordinator as a function for so many milliseconds that are not billed yet, and of reading bodies
-    of `loads` bytes before it took up the run."""
+    """Return the use of one turn of the coordinator on Lambda: unbilled milliseconds, and reads of `loads` bytes."""
     memory_and_times = plan.platform.coordinator_mb, duration_ms, init_ms
     meter = Meter().add_invocation("coordinator", *memory_and_times, Usage(), per_vcpu(plan)).add_log(LOG_BYTES)
     return sum((Meter().add_load(item_bytes(plan, size)) for size in loads), meter)
 
 
 def bill_of(plan: Plan, meter: Meter) -> Bill:
-    """The bill of `meter` at the plan's prices; its note says where the durations were measured."""
+    """Return the bill of `meter` at the plan's prices. Its note says where the durations were measured."""
     pricing, note = plan.config.pricing, NOTE if plan.platform.cpu_scaling else CLOUD_NOTE
     return bill(meter, plan.prices, pricing.architecture, pricing.storage, note)
 
 
 def dollars(plan: Plan, meter: Meter) -> Decimal:
-    """What the meter costs at the plan's prices."""
+    """Return the meter's cost at the plan's prices, in dollars."""
     return bill_of(plan, meter).total
 
 
@@ -253,8 +248,8 @@ def _ledger_bytes(plan: Plan, state: State) -> int:
 
 
 def _proposal_bytes(plan: Plan, state: State) -> int:
-    """The bytes that a proposed team adds to every write until the round ends: the learners' tables, and the trial's
-    returns, of each arm and their differences."""
+    """Return the bytes that a proposed team adds to every write until the round ends. They hold the learners' tables,
+    and the trial's returns of each arm with their differences."""
     if state.proposal is None:
         return 0
     tables = TABLE_BYTES * len(state.env_spec.agents)

@@ -19,7 +19,7 @@ HERE = Platform()
 def incompatibility(
     config: RunConfig, spec: EnvSpec, opponent_policies: FixedOpponents | None = None, platform: Platform = HERE
 ) -> str:
-    """Why the run is impossible on the `platform`, and what to set instead; '' when it is possible."""
+    """Return the reason why the run is impossible on the `platform` and the setting that helps, or ''."""
     if problem := sides.incompatibility(spec, config.evaluation.side) or opponents.incompatibility(
         config, spec, opponent_policies
     ):
@@ -55,7 +55,7 @@ def _too_large(config: RunConfig, spec: EnvSpec) -> str:
     needed_mb = (
         _MEMORY_FACTOR * rollouts * rollout_bytes(spec, num_envs * steps, num_envs * -(-steps // spec.horizon)) / 2**20
     )
-    # In `whole` no actor plays, and no trajectory is stored.
+    # `whole` keeps trajectories in the learner's memory.
     if needed_mb <= memory_mb or PLACEMENTS[config.placement.rule].one_function:
         return ""
     most = int(num_envs * memory_mb / needed_mb)

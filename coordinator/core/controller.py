@@ -1,7 +1,7 @@
 """The controller decides after every round which agents share networks in the next one, and how many rollouts it has.
 
-It applies the rules of `trend`, `similarity`, `grouping` and `scaling` in the order of the MARLess paper ("Multi-Agent
-Reinforcement Learning with Serverless Computing", SoCC 2025, section 4).
+The rules of `trend`, `similarity`, `grouping` and `scaling` run in the order of the MARLess paper. Source: "Multi-Agent
+Reinforcement Learning with Serverless Computing", SoCC 2025, section 4.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ from marless.functions.messages.message import Message, Ref, Table
 from marless.functions.messages.team import Team
 from marless.functions.randomness import generator
 
-# The most that trials which found nothing may have cost, as a share of what training has, before another one begins.
+# Another trial begins only if the rejected trials cost at most this share of training's cost.
 MAX_REJECTED_TRIALS_SHARE = 0.02
 
 
@@ -84,7 +84,8 @@ class Proposal(Message, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class RoundSignals:
-    """What the rules read of a round: mean returns per agent (empty without a finished episode), metrics, tables."""
+    """The inputs of the rules from one round: mean returns per agent (empty without a finished episode), metrics,
+    tables."""
 
     returns: tuple[float, ...]
     metrics: Mapping[str, float]
@@ -120,7 +121,7 @@ def plan_first_round(config: RunConfig, agents: int, price: RoundPrice) -> Contr
 
 
 def is_payable(config: RunConfig, controller: ControllerState, price: RoundPrice) -> bool:
-    """Whether `stop.dollars` pays the coming round at list prices; always where the rule does not spend."""
+    """Return whether `stop.dollars` pays the coming round at list prices. Always true if the rule does not spend."""
     cap = config.stop.dollars
     if cap is None or not scaling.SCALING_RULES[config.scaling.rule].spends:
         return True
@@ -144,7 +145,7 @@ def summaries(config: RunConfig, controller: ControllerState) -> tuple[SummaryNa
 
 
 def looks_at_rounds(config: RunConfig) -> bool:
-    """Whether some rule needs the results of a round before the next one is sampled."""
+    """Return whether a rule needs the results of a round before the next round is sampled."""
     return SHARING_MODES[config.sharing.rule].switches or scaling.SCALING_RULES[config.scaling.rule].adapts
 
 
@@ -167,7 +168,7 @@ def plan_next_round(
         values = trend.values(controller.trend)
         slope = trend.slope(values)
         judge = trend.TRENDS[config.trend.rule]
-        # A round that only samples has no learners, whose summaries tell how similar policies are.
+        # Learners measure how similar policies are, so a round must have learners.
         due = proposal is None and round_ >= config.pipeline.lag and _may_switch(config, controller)
         if due and judge(values, config.trend.gamma, config.trend.alpha):
             proposal = _propose(config, spec, team, controller, signals, round_)
@@ -186,10 +187,10 @@ def plan_next_round(
 
 
 def _may_switch(config: RunConfig, controller: ControllerState) -> bool:
-    """Whether the trend may switch sharing on or off now.
+    """Return whether the trend may switch sharing on or off now.
 
-    Another trial waits until those that found nothing cost `MAX_REJECTED_TRIALS_SHARE` of the bill at most. A
-    split needs no trial.
+    Another trial waits until rejected trials cost at most `MAX_REJECTED_TRIALS_SHARE` of the bill. A split needs no
+    trial.
     """
     mode = SHARING_MODES[config.sharing.rule]
     if controller.shared:
@@ -211,7 +212,7 @@ def accept_proposal(controller: ControllerState, proposal: Proposal) -> Controll
 
 
 def reject_proposal(controller: ControllerState, overhead: float, rollouts: float) -> ControllerState:
-    """The controller's state once a proposal is rejected, whose trial cost as much as `rollouts`."""
+    """Return the controller's state after a rejected proposal. Its trial cost as much as `rollouts` rollouts."""
     cost = controller.rejected_trials_cost + overhead + rollouts
     return replace(controller, rejected_trials_cost=cost, roles=roles.restart(controller.roles))
 
@@ -239,7 +240,7 @@ def _remember(
 
 
 def _updated_roles(config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals) -> RoleHistory:
-    """What is known of the members' roles after the round, whose learners report errors unless the rule pauses."""
+    """Return the updated history of the members' roles. Learners report errors unless the rule pauses."""
     history, agents = controller.roles, range(len(team.groups))
     if history.rounds_to_skip:
         return roles.skip_round(history)
@@ -268,7 +269,7 @@ def _propose_split_by_roles(config: RunConfig, team: Team, controller: Controlle
 
 
 def _bases_of_finer(before: Sequence[int], groups: Sequence[int]) -> dict[int, int]:
-    """The old group of each of the `groups`, finer than `before`, whose members are not those of the old one."""
+    """Map each new group among `groups`, finer than `before`, to the old group that it was split from."""
     return {group: before[group] for group in sorted(set(groups)) if groups.count(group) < before.count(before[group])}
 
 

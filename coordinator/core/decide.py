@@ -1,4 +1,4 @@
-"""decide(plan, state) -> command: the next step of a run, as a pure function. No clock, no randomness, no input or
+"""decide(plan, state) -> command: the next step of a run, as a pure function. It uses no clock, randomness, input or
 output."""
 
 from collections import defaultdict
@@ -21,7 +21,8 @@ from marless.coordinator.core.state import Plan, Slot, State
 class Dispatch:
     """Start these attempts, after a commit that records them as dispatched.
 
-    `awaited`: sets of works without an answer; the last answer of each set calls for a decision, because others wait.
+    `awaited`: sets of works without an answer that other tasks wait for. The last answer of each set calls for a
+    decision.
     """
 
     tasks: tuple[WorkAttempt, ...]
@@ -65,13 +66,13 @@ def decide(plan: Plan, state: State) -> Command:
 
 
 def _ready(gates: list[OpenGate], waiting: Mapping[str, Slot]) -> list[Node]:
-    # A gate may have thousands of tasks: those of gates that only wait are not made.
+    # A gate may have thousands of tasks, so only gates that do more than wait make their tasks.
     works_of = [(gate.nodes, gate.unanswered - waiting.keys()) for gate in gates]
     return [node for nodes, works in works_of if works for node in nodes() if node.name in works]
 
 
 def _awaited(gates: list[OpenGate]) -> tuple[set[str], ...]:
-    """The works without an answer that other tasks wait for; in one set those for which the same gates wait."""
+    """Return the works without an answer that other tasks wait for, as one set per combination of waiting gates."""
     by_waiters = defaultdict[tuple[str, ...], set[str]](set)
     for gate in gates:
         if gate.waiters:
@@ -80,7 +81,7 @@ def _awaited(gates: list[OpenGate]) -> tuple[set[str], ...]:
 
 
 def limit_reached(plan: Plan, state: State, nodes: list[Node]) -> str:
-    """Which limit ends the run at the start of a round that begins with `nodes`, or ''."""
+    """Return the limit that ends the run at the start of a round that begins with `nodes`, or ''."""
     stop = plan.config.stop
     if stop.rounds is not None and state.round >= stop.rounds:
         return "rounds"
@@ -96,7 +97,7 @@ def limit_reached(plan: Plan, state: State, nodes: list[Node]) -> str:
 
 
 def _nothing_trained(plan: Plan, state: State, nodes: list[Node]) -> Stopped:
-    """Ends a run whose cap pays for no round, which would begin with `nodes`: there is nothing to evaluate."""
+    """End a run if its cap cannot pay for one round, which would begin with `nodes`."""
     cap = plan.config.stop.dollars
     price = round_price(plan, state)
     listed = 0.0 if is_payable(plan.config, state.controller, price) else price.dollars(state.controller.rollouts)

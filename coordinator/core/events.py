@@ -1,4 +1,4 @@
-"""The events of a run, and how answers of functions become some; `apply` defines what each does to the state."""
+"""The events of a run, and the conversion of functions' answers to events. `apply` applies them to the state."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ _ANSWERS = JsonDecoder[Answer](Answer)
 
 @dataclass(frozen=True)
 class Dispatched:
-    """These attempts are about to start, `seconds` of training after the last event that counts seconds; in a detached
-    run each is one of the `asks`, by work name."""
+    """These attempts are about to start, `seconds` of training after the last event that counts seconds. In a detached
+    run each attempt is one of the `asks`, by work name."""
 
     tasks: tuple[WorkAttempt, ...]
     seconds: float = 0.0
@@ -27,8 +27,7 @@ class Dispatched:
 
 
 class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
-    """A function ended. `work` is '' for an attempt of an earlier round; `answer` is the decoded body, None when it has
-    none."""
+    """A function ended. `work` is '' for an attempt of an earlier round. `answer` is the decoded body, if any."""
 
     work: str
     report: Report
@@ -36,8 +35,8 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
 
 
 def decode_answer(report: Report) -> tuple[Report, Answer | None]:
-    """The report with its answer, None if it has none; an unreadable answer counts as a crash: functions run
-    environments that are not ours and may write anything."""
+    """Return the report with its answer, or None. An unreadable answer counts as a crash, because functions run foreign
+    environments that may write anything."""
     if report.outcome != "answered":
         return report, None
     try:
@@ -66,7 +65,7 @@ class Advanced:
 
 @dataclass(frozen=True)
 class Elapsed:
-    """`seconds` of training passed after the last event that counts seconds; nothing begins and nothing ends."""
+    """Training took `seconds` since the last event that counts seconds, and no task begins or ends."""
 
     seconds: float
 
@@ -88,7 +87,7 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Resumed:
-    """A new driver took over; reports of waiting attempts will not arrive."""
+    """A new driver took over. Reports of waiting attempts will not arrive."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """League training: some rollouts are played against checkpoints of the run itself, one side at a time.
 
-In such a rollout one side acts by the newest policies and learns; all others act by the policies of an earlier round
-and do not learn from it.
+In such a rollout one side acts by the newest policies and learns. All other sides act by the policies of an earlier
+round and do not learn.
 
 Ratings are Elo's (Elo, "The Rating of Chessplayers, Past and Present", 1978). A rating compares a side's newest
 policies with checkpoints of the same side. Both play one rollout against the newest policies of the other side. The
@@ -46,7 +46,7 @@ class Checkpoint(Message, frozen=True, kw_only=True):
 
     @property
     def scripted(self) -> bool:
-        """Whether it is a scripted player."""
+        """True for a scripted player."""
         return self.team.opponents is not None
 
 
@@ -62,7 +62,7 @@ class LeagueState(Message, frozen=True, kw_only=True, forbid_unknown_fields=Fals
 
 
 def first(config: RunConfig, spec: EnvSpec, team: Team, policies: tuple[Ref, ...]) -> LeagueState | None:
-    """The league before the first round, with the untrained policies in it; None for a run without one."""
+    """Return the league before the first round, with the untrained policies. None outside league training."""
     if LEAGUE_RULES[config.league.rule].weights is None:
         return None
     ratings = (FIRST_RATING,) * len(sides_of(spec))
@@ -132,8 +132,8 @@ def add_checkpoint(
 ) -> LeagueState:
     """With the policies after `finished_rounds` rounds, if their turn has come.
 
-    A league of more than `settings.size` checkpoints keeps every second one and takes half as many from then on, so
-    that they are always spread over the whole run. A scripted player stays.
+    A league of more than `settings.size` checkpoints keeps every second checkpoint. It then adds half as many, so
+    checkpoints always spread over the whole run. A scripted player stays.
     """
     if finished_rounds % league.interval:
         return league
@@ -165,7 +165,7 @@ def metrics(spec: EnvSpec, league: LeagueState | None) -> dict[str, float]:
 
 
 def incompatibility(config: RunConfig, spec: EnvSpec) -> str:
-    """Why the task cannot have the configured league; '' when it can."""
+    """Return the reason why the task cannot have the configured league, or ''."""
     rule = config.league.rule
     if LEAGUE_RULES[rule].weights is None:
         return ""

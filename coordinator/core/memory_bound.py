@@ -1,10 +1,10 @@
 """A lower bound on the memory of a function that learns or plays, known before a run begins.
 
-Networks with their optimiser state (`AlgorithmSpec.part_bytes`) and observations count; the interpreter, minibatches,
-activations, what a process keeps from task to task (`marless.functions.warm_cache`), and most of the memory of objects
-in transit do not. A function needs more than this bound, unless `stop.seconds`, `stop.dollars` or `stop.return` end the
-run before its replay buffer has grown so far; one with more memory may still be too small. Nothing enforces these sizes
-on a local machine, but the bill is that of such functions.
+Networks, their optimiser state (`AlgorithmSpec.part_bytes`) and observations count. The interpreter, minibatches,
+activations, a process's caches (`marless.functions.warm_cache`) and most memory of objects in transit do not. A
+function needs more than this bound, unless a limit ends the run before its replay buffer has grown so far. Such limits
+are `stop.seconds`, `stop.dollars` and `stop.return`. A function with more memory may still be too small. A local
+machine enforces no such size, but the bill assumes functions of these sizes.
 """
 
 import itertools
@@ -37,10 +37,11 @@ class Footprint(NamedTuple):
 
 
 def learner(config: RunConfig, spec: EnvSpec, team: Team, platform: Platform) -> Footprint:
-    """The footprint of the largest task of a learner, which draws the first networks of all groups and then learns as
-    placed. `auto` begins with one learner for all groups; so does `whole`, whose learner plays, too. A learner of
-    `balanced` has all groups where the `platform` has one slot; elsewhere a group at least, or half of one where slots
-    may get halves.
+    """Return the footprint of a learner's largest task: it draws all groups' first networks, then learns as placed.
+
+    `auto` begins with one learner for all groups. `whole` has one learner too, and it also plays. A learner of
+    `balanced` has all groups if the `platform` has one slot. Otherwise it has at least one group, or half a group if
+    slots may get halves.
     """
     algorithm_spec, rule, sizes = (
         algorithm(config.algorithm.name),
@@ -76,10 +77,10 @@ def player(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
 
 
 def part_sizes(config: RunConfig, spec: EnvSpec, team: Team) -> Sizes:
-    """Of the groups that learn; empty where the algorithm has no `part_bytes`, or rejects the task, which `initialise`
-    reports.
+    """Return part sizes in bytes by learning group.
 
-    Raises `ValueError` where `part_bytes` of another package's algorithm fails.
+    They are empty if the algorithm has no `part_bytes`, or rejects the task, as `initialise` reports. Raises
+    `ValueError` where `part_bytes` of another package's algorithm fails.
     """
     part_bytes = algorithm(config.algorithm.name).part_bytes
     try:
@@ -100,8 +101,8 @@ def part_sizes(config: RunConfig, spec: EnvSpec, team: Team) -> Sizes:
 
 
 def _initialise_bytes(sizes: Sizes) -> int:
-    """The arrays, and the object's bytes of all parts but the policies. Optimiser moments are zeros that were never
-    written, for which the system allocates no memory."""
+    """The arrays, and the object's bytes of all parts but the policies. The system allocates no memory for optimiser
+    moments that are still zeros."""
     every = [item for parts in sizes.values() for item in parts.items()]
     arrays = sum(size for part, size in every if not part.endswith("_optimiser"))
     return arrays + sum(size for part, size in every if part != "policy")
@@ -112,8 +113,8 @@ def _batched_bytes(sizes: Sizes, team: Team) -> int:
 
 
 def _training_bytes(algorithm_spec: AlgorithmSpec, sizes: Sizes, work: Work) -> int:
-    """The parts that the work's stages read, their new versions, and for the network in training another copy, a
-    gradient and a scratch array; untrained parts keep their arrays."""
+    """Return the bytes of the parts that the work's stages read, and of their new versions. The network in training
+    needs another copy, a gradient and a scratch array. Untrained parts keep their arrays."""
     resident = peak = sum(sizes[group].get(part, 0) for part, group in {*work.reads(algorithm_spec.stages)})
     counted_parts = set[tuple[str, int]]()
     runs = [*work.runs(algorithm_spec.stages)]
@@ -139,8 +140,8 @@ def gradient_bytes(parts: Mapping[str, int]) -> int:
 
 
 def _data_bytes(config: RunConfig, spec: EnvSpec) -> int:
-    """The observations of a round: as read, joined where there are several rollouts, and concatenated where the task
-    has no state; and those of the rounds in the replay buffer."""
+    """Return the bytes of a round's observations, and of the rounds in the replay buffer. Several rollouts are read and
+    then joined. If the task has no state, observations are also concatenated."""
     observations = 4 * sum(len(kind.agents) * kind.observation_size for kind in spec.classes)
     step, rollouts = observations + 4 * spec.state_size, config.actors.rollouts
     batch_bytes = (step if rollouts > 1 else 0) + (0 if spec.state_size else observations)

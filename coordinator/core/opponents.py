@@ -40,7 +40,7 @@ def initial_team(config: RunConfig, spec: EnvSpec, policies: FixedOpponents | No
 
 
 def takes_identity(settings: Sharing) -> bool:
-    """Whether networks take the agent's one-hot."""
+    """Return whether networks take the agent's one-hot."""
     return SHARING_MODES[settings.rule].identity if settings.identity is None else settings.identity
 
 
@@ -60,7 +60,7 @@ def with_opponents(config: RunConfig, spec: EnvSpec, policies: FixedOpponents | 
 
 
 def evaluated_side(config: RunConfig, spec: EnvSpec) -> Side | None:
-    """The side by whose return the policies of the run are ranked: one that learns, see `ranked_side`."""
+    """Return the learning side that ranks the policies of the run by its return, see `ranked_side`."""
     return ranked_side(spec, config.evaluation.side, config.opponents.side)
 
 
@@ -70,7 +70,7 @@ def parts(team: Team, policies: FixedOpponents | None) -> tuple[str, ...]:
 
 
 def incompatibility(config: RunConfig, spec: EnvSpec, policies: FixedOpponents | None) -> str:
-    """Why the task cannot have the configured opponents; '' when it can."""
+    """Return the reason why the task cannot have the configured opponents, or ''."""
     side, sides = config.opponents.side, sides_of(spec)
     if side is None:
         return ""
@@ -90,13 +90,13 @@ def incompatibility(config: RunConfig, spec: EnvSpec, policies: FixedOpponents |
 
 
 def scripted_team(agents: int, script: str) -> Team:
-    """The team of a task with so many agents, all of which act by a script; see `script_names.reference`."""
+    """Return a team of `agents` agents that all act by a script, see `script_names.reference`."""
     everyone = tuple(range(agents))
     return Team(groups=everyone, opponents=Opponents(agents=everyone, acting="scripted", script=script))
 
 
 def unscripted(setting: str, text: str, task: str, spec: EnvSpec) -> str:
-    """Why the scripted player that `setting` names cannot play the task; '' when it can."""
+    """Return the reason why the scripted player that `setting` names cannot play the task, or ''."""
     if any(kind.continuous for kind in spec.classes):
         return f"{setting}={text}: scripted players choose among actions, and those of {task} are continuous"
     if any(kind.branches for kind in spec.classes):

@@ -1,4 +1,4 @@
-"""What follows a phase when all its tasks are answered, and the end of a round; pure."""
+"""Start the next phase when all tasks of a phase are answered, and end a round. All functions are pure."""
 
 import math
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from marless.functions.messages.message import Ref
 
 
 def follow(plan: Plan, state: State) -> State:
-    """The state after the phase in flight, all of whose tasks are answered."""
+    """Return the state after the phase in flight. All its tasks must be answered."""
     return _FOLLOWING[state.phase](plan, state)
 
 
@@ -78,8 +78,8 @@ def start_round(plan: Plan, state: State) -> State:
 
 
 def _after_round(plan: Plan, state: State) -> State:
-    """Ends the round, or the run where the policies that sampled have reached the target: then what was learned
-    meanwhile is dropped."""
+    """End the round, or the run if its sampling policies have reached the target. In the second case the results of
+    learning are dropped."""
     if (evaluation := round_records.evaluation_in_flight(plan, state)) is None:
         return _end_learning(plan, replace(state, garbage=()))
     state = _with_best(state, evaluation)
@@ -91,10 +91,10 @@ def _after_round(plan: Plan, state: State) -> State:
 
 
 def _with_best(state: State, evaluation: Evaluated, lead: float = 0.0) -> State:
-    """With these policies as the best unless the former best's return is higher by at least `lead`; objects that only
-    the former best needed become garbage.
+    """Take these policies as the best, unless the former best's return is higher by at least `lead`.
 
-    Where several sides learn, the newest policies are the best: a high return may be due to weak opponents.
+    Objects that only the former best needed become garbage. Where several sides learn, the newest policies are the
+    best: a high return may be due to weak opponents.
     """
     before = state.best
     assert state.env_spec is not None and state.team is not None
@@ -207,7 +207,7 @@ def _with_ratings(plan: Plan, state: State, rounds: list[round_records.RoundRepl
 
 
 def _after_rejection(plan: Plan, state: State, proposal: Proposal, controller: ControllerState) -> ControllerState:
-    """The controller with the list price of what the proposal has cost: both teams played equally many episodes."""
+    """Return the controller after a rejection, with the trial's list price. Both teams played equally many episodes."""
     steps = 2 * len(proposal.differences) * state.env_spec.horizon
     return reject_proposal(controller, round_price(plan, state).overhead, steps / rollout_steps(plan, state))
 
@@ -218,11 +218,12 @@ def needed_keys(state: State) -> set[str]:
 
 
 def _after_final(plan: Plan, state: State) -> State:
-    """Continues with the absolute metric; the final policies are candidates for the best, too.
+    """Continue with the absolute metric. The final policies are candidates for the best, too.
 
-    The best of many evaluations is the best in part by chance, the return of the final policies is not, so the best are
-    only those of an evaluation that is ahead by a standard error (Breiman, Friedman, Olshen and Stone, "Classification
-    and Regression Trees", 1984, choose a tree so). Not after `stop.return`: there an evaluation ended the run.
+    The best of many evaluations is the best partly by chance, but the return of the final policies is not. So another
+    evaluation's policies win only by more than a standard error. The same rule chooses a tree in Breiman, Friedman,
+    Olshen and Stone, "Classification and Regression Trees", 1984. This does not apply after `stop.return`, because an
+    evaluation ended that run.
     """
     returns = round_records.returns_of(state, "final/")
     final = Evaluated(round=state.round, env_steps=state.env_steps, returns=returns)
@@ -256,7 +257,7 @@ def _after_absolute(plan: Plan, state: State) -> State:
     )
 
 
-# What follows a phase when all its tasks are answered.
+# The function that starts the next phase, by the phase that ends.
 _FOLLOWING: dict[Phase, Callable[[Plan, State], State]] = {
     "describe": _after_describe,
     "initialise": _after_initialise,

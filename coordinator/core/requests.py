@@ -43,7 +43,7 @@ def address(plan: Plan, state: State, work: str) -> Address:
 
 
 def resources(plan: Plan) -> dict[str, ResourceRef]:
-    """What the environments of the run may ask."""
+    """Return the resources that environments of the run may ask, by name."""
     return {
         name: ResourceRef(identity=identity(name, resource), keep=resource.keep)
         for name, resource in plan.config.resources.items()
@@ -51,7 +51,7 @@ def resources(plan: Plan) -> dict[str, ResourceRef]:
 
 
 def sampling(plan: Plan, state: State, rollouts: tuple[int, ...] = ()) -> Sampling:
-    """How these rollouts of the round in flight are collected."""
+    """Return the sampling settings of these rollouts of the round in flight."""
     dataset, length = plan.inputs.dataset, plan.config.actors.rollout_length or state.env_spec.horizon
     return Sampling(
         environment=plan.config.task,
@@ -101,7 +101,7 @@ def initialise(plan: Plan, state: State) -> learner.InitialiseTask:
 
 
 def sample(plan: Plan, state: State) -> SampleTask:
-    """What the round's sampling tasks have in common."""
+    """Return the common fields of the round's sampling tasks."""
     return SampleTask(
         **_order(plan, state, "sample", makes_environments=True),
         team=team_of(state),
@@ -121,7 +121,7 @@ def match(state: State, template: SampleTask, side: Side, position: int) -> Matc
 def learn(
     plan: Plan, state: State, learned: learner.Past, tensors: tuple[Ref, ...], refs: tuple[Ref, ...] = ()
 ) -> learner.LearnTask:
-    """What the round's learning tasks that learn from the round `learned` and read `tensors` have in common."""
+    """Return the common fields of learning tasks that read `tensors` and learn from the round `learned`."""
     return learner.LearnTask(
         **_order(plan, state, "learn", makes_environments=False),
         team=team_of(state),
@@ -198,7 +198,7 @@ def evaluate(
     team: Team | None,
     side: Side | None,
 ) -> EvaluateTask:
-    """What the tasks that play the stream's episodes have in common; `team` is by default the present one."""
+    """Return the common fields of tasks that play the stream's episodes. `team` is by default the present one."""
     return EvaluateTask(
         **_order(plan, state, stream, makes_environments=True),
         environment=environment,

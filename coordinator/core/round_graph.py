@@ -1,13 +1,13 @@
-"""The round graph: the tasks of a phase, what each waits for, and how its request is made; from plan and state alone.
+"""The round graph: the tasks of a phase, their dependencies and their requests, from plan and state alone.
 
-What a task reads is asked of its request (`Order.reads` in `messages.order`): the bill, the cap, the objects that
-travel along and the pool all count by that. A phase ends where the coordinator decides on results; within a phase a
-task may begin once all tasks of the gates that it waits for are answered, whatever else is still in flight:
+`Order.reads` (`messages.order`) gives the objects that a request reads. The bill, the cap, the pool and inlined objects
+all use it. A phase ends where the coordinator decides on results. Within a phase a task may begin once all tasks of the
+gates before it are answered, even if other tasks are still in flight:
 
     sample ──► learn/0 ──► learn/1 ... ──► end of the round
     evaluate ────────────────────────────► end of the round
 
-With `pipeline.lag` learning waits for nothing, as what it reads was sampled in an earlier round:
+With `pipeline.lag` learning waits for no task, because an earlier round sampled its input:
 
     sample ──────────────────────────────► end of the round
     evaluate ────────────────────────────► end of the round
@@ -56,7 +56,7 @@ _TO_COME = Ref(key="", sha256="", size=0)
 
 
 class Gate(NamedTuple):
-    """Tasks that others wait for together; they may begin once the tasks of the gates `after` are answered."""
+    """Tasks that others wait for together. They may begin once the tasks of the gates `after` are answered."""
 
     name: str
     works: Collection[str]
@@ -65,7 +65,7 @@ class Gate(NamedTuple):
 
 
 class OpenGate(NamedTuple):
-    """A gate whose tasks may begin: those without an answer, and the gates that wait for them."""
+    """A gate that may begin: its unanswered tasks, and the gates that wait for them."""
 
     unanswered: set[str]
     nodes: Callable[[], list[Node]]
@@ -80,12 +80,12 @@ class WorkAttempt(Attempt, frozen=True, gc=False):
 
 
 def in_flight(plan: Plan, state: State) -> list[Node]:
-    """The tasks of the phase that may begin, or have begun; without those of gates whose tasks are all answered."""
+    """Return the tasks of the phase that may begin or have begun, except in gates with all tasks answered."""
     return [node for gate in open_gates(plan, state) for node in gate.nodes()]
 
 
 def open_gates(plan: Plan, state: State) -> list[OpenGate]:
-    """The gates of the phase whose tasks may begin and are not all answered."""
+    """Return the gates of the phase that may begin and still have an unanswered task."""
     gates, waiters = PHASES[state.phase].gates(plan, state), defaultdict[str, list[str]](list)
     for gate in gates:
         for name in gate.after:
@@ -141,7 +141,7 @@ def warm_after(plan: Plan, state: State) -> dict[str, tuple[int, ...]]:
     if state.phase != "round":
         return state.warm_rounds
     if PLACEMENTS[state.placement.rule].one_function:
-        # What the task plays is not stored yet when it fills its buffer.
+        # The task fills its buffer before its own rollouts are stored.
         return warm_by(state, "learner", 1, state.round - 1)
     learners = max(map(len, rounds.learner_schedule(plan, state)), default=0)
     state = replace(state, warm_rounds=warm_by(state, "actor", len(rounds.rollout_packs(plan, state)), state.round))
@@ -164,8 +164,8 @@ def _round(plan: Plan, state: State) -> list[Gate]:
     if rounds.is_evaluated(plan, state):
         episodes = plan.config.evaluation_sizes(state.env_spec.horizon).episodes
         playing.append(_gate("evaluate", evaluations(plan, state, "evaluate", episodes, state.policies)))
-    # Learners that wait for nothing begin first: they take longer than what is played beside them, and a round that
-    # begins with its longest tasks ends sooner (Graham 1969, "Bounds on Multiprocessing Timing Anomalies").
+    # Learners that wait for no task begin first: they take longer than the tasks that play. A round that begins with
+    # its longest tasks ends sooner (Graham 1969, "Bounds on Multiprocessing Timing Anomalies").
     return learning + playing if plan.config.pipeline.lag else playing + learning
 
 
@@ -220,7 +220,7 @@ def _trial(plan: Plan, state: State) -> list[Gate]:
         "new": (rounds.policies_in(proposal.objects, proposal.parts), proposal.team),
         "old": (rounds.policies_in(*rounds.locations_after_learning(plan, state)), team),
     }
-    # A trial decides how the run goes on, so it is of the env task that is learned.
+    # A trial decides how the run continues, so it uses the env task of training.
     task, everybody = plan.config.task, not team.fixed
     nodes = [
         node
@@ -252,7 +252,7 @@ def _last_evaluations(
 
 @dataclass(frozen=True)
 class PhaseOfRun:
-    """A phase: its tasks, and what others must know of it."""
+    """A phase: its tasks, and its properties for other modules."""
 
     gates: Callable[[Plan, State], list[Gate]]
     doing: str = ""

@@ -1,10 +1,10 @@
 """The nodes of the round graph: each task with the function that serves it, and with the maker of its request.
 
 By the model of the bill, reads of objects that warm functions have kept are not billed. Every invocation of a wave has
-an execution environment of its own, the i-th of every wave the same one, and none ends before the run does. An
-environment keeps what deployed functions keep (`marless.functions.warm_cache`): the run's dataset, if it fits, and its
-replay buffer. The number of processes that serve a run here does not enter, so the bill is the same everywhere;
-docs/decisions/0021 compares the model with what AWS may do.
+a separate execution environment. The i-th invocation of every wave uses the same environment, and environments live
+until the run ends. An environment keeps the same data as a deployed function (`marless.functions.warm_cache`): the
+run's dataset, if it fits, and its replay buffer. The number of local processes does not matter, so the bill is the same
+everywhere. docs/decisions/0021 compares the model with AWS.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -58,12 +58,12 @@ def warm_by(state: State, function: str, environments: int, newest: int) -> dict
 
 
 def keeps(plan: Plan) -> bool:
-    """Whether functions keep anything of the run."""
+    """Return whether functions keep any data of the run."""
     return plan.inputs.dataset is not None or plan.config.algorithm.replayed_steps > 0
 
 
 def billed(usage: Usage, expected_hits: Usage, attempt: int) -> Usage:
-    """The storage operations of an attempt on the bill; `expected_hits` as in `WorkItem`.
+    """Return the storage operations of an attempt on the bill. `WorkItem` explains `expected_hits`.
 
     An attempt that was refused, or found its task's answer, has not read all that its request names.
     """
@@ -74,15 +74,15 @@ def billed(usage: Usage, expected_hits: Usage, attempt: int) -> Usage:
     return replace(cold, gets=cold.gets - expected_hits.hits, bytes_read=read)
 
 
-# The most objects of results that one attempt stores: what a lost attempt may have cost.
+# The most result objects that one attempt stores, which a lost attempt may have cost.
 MOST_PUTS = 4
 # An attempt reads an earlier answer, and objects under keys that are taken.
 EXTRA_GETS = 1 + MOST_PUTS
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):
-    """A task by name, with what serves it. `maker` makes its request from the name and the `part` of the work that it
-    is: only tasks that are dispatched need one."""
+    """A task by name, with the function that serves it. `maker` makes its request from the name and the `part` of the
+    work that it is: only tasks that are dispatched need one."""
 
     name: str
     item: WorkItem
@@ -95,7 +95,7 @@ class Node(msgspec.Struct, frozen=True, gc=False):
 
 
 def samples(plan: Plan, state: State, packs: Mapping[str, tuple[int, ...]], first: int = 0) -> list[Node]:
-    """The tasks that play these packs of rollouts of the round, of which `first` others come before."""
+    """Return the tasks that play these packs of rollouts, after `first` other tasks of the round."""
     template = requests.sample(plan, state)
     match_of = matches(plan.config, state.env_spec, state.league, state.round, state.controller.rollouts)
 
@@ -149,7 +149,7 @@ def whole(plan: Plan, state: State) -> list[Node]:
 
 
 def learns(plan: Plan, state: State, wave: int) -> list[Node]:
-    """The tasks of one wave of the round's learning; earlier waves must be answered."""
+    """Return the tasks of one wave of the round's learning. Earlier waves must be answered."""
     waves = rounds.learner_schedule(plan, state)
     before = [work for works in waves[:wave] for work in works]
     publishers = [work for work in before if work.publish and work.first == waves[wave][0].first]
@@ -170,7 +170,7 @@ def learns(plan: Plan, state: State, wave: int) -> list[Node]:
 
 
 def sums(plan: Plan, state: State, micro_batch: int) -> list[Node]:
-    """The tasks that sum over a micro-batch, whose rollouts must be sampled."""
+    """Return the tasks that sum over a micro-batch. Its rollouts must be sampled."""
     parts = rounds.micro_batches(plan, state)
     packs, works = parts[micro_batch], rounds.sum_works(plan, state)[micro_batch]
     concurrent_items = len(parts) * len(works)
@@ -207,7 +207,7 @@ def _learn(
     item = item_of(plan, state, "learner", kind, gets, 1, size, concurrent_items, expected_hits)
 
     def make(name: str, part: None) -> LearnTask:
-        """The request of the attempt called `name`; summaries, which cost a look at the state, only now."""
+        """Return the request of the attempt `name`. Only now are summaries made, which cost a look at the state."""
         summaries = controller.summaries(plan.config, state.controller) if trains else ()
         return replace(
             template,
@@ -237,9 +237,9 @@ def evaluations(
 ) -> list[Node]:
     """`episodes` greedy episodes on the start states of `stream`, in parts of `evaluation.episodes_per_invocation`.
 
-    `policies` belong to `team`, by default the present one. `prefix` is that of the tasks' names, by default the
-    stream. Where sides compete, returns are those of the `evaluated_side`; with `everybody`, of all agents.
-    `environment` is by default that of evaluations.
+    `policies` belong to `team`, by default the present one. `prefix` begins the tasks' names, by default the stream. If
+    sides compete, returns count the `evaluated_side`, or with `everybody` all agents. `environment` is by default the
+    evaluations' environment.
     """
     side = None if everybody else evaluated_side(plan.config, state.env_spec)
     size = plan.config.evaluation.episodes_per_invocation
@@ -257,7 +257,7 @@ def evaluations(
 
 
 def most_puts(plan: Plan) -> int:
-    """The most objects that one attempt stores: with resources also what it asked."""
+    """Return the most objects that one attempt stores. With resources this includes its record of calls."""
     return MOST_PUTS + bool(plan.config.resources)
 
 

@@ -29,8 +29,8 @@ class RoundReplies:
     """The replies of one round's functions: of sampling, in the order of rollouts, and of learning.
 
     `whole`: rollouts begin with a reset, and no episode is longer than they. Then every environment weighs as much as
-    any other, and means over episodes are unbiased (`marless.functions.episode_returns`). Otherwise every episode that
-    ended weighs alike: of fragments each is counted once, in the round in which it ends.
+    any other, and means over episodes are unbiased (`marless.functions.episode_returns`). Otherwise every finished
+    episode has the same weight. An episode of fragments counts once, in the round that ends it.
     """
 
     samples: tuple[SampleReply, ...]
@@ -55,7 +55,7 @@ class RoundReplies:
 
     @cached_property
     def agent_returns(self) -> tuple[float, ...]:
-        """Means by agent over the finished episodes; empty without a finished episode."""
+        """Means by agent over the finished episodes. Empty without a finished episode."""
         if not len(self.returns):
             return ()
         rollouts = [rollout for reply in self.samples for rollout in reply.agent_returns]
@@ -75,12 +75,12 @@ class RoundReplies:
 
     @cached_property
     def return_mean(self) -> float | None:
-        """None without a finished episode."""
+        """The weighted mean return. None if all episodes are unfinished."""
         return float((self.weights * self.returns).mean()) if len(self.returns) else None
 
     @cached_property
     def return_sd(self) -> float | None:
-        """The spread of the episodes' returns, with Bessel's correction for weights; None for a single episode."""
+        """The standard deviation of episodes' returns, with Bessel's correction for weights. None for one episode."""
         weights, count = self.weights, len(self.returns)
         if count < 2 or self.return_mean is None:
             return None
@@ -109,7 +109,7 @@ class RoundReplies:
 
 
 def _episodes_of_rollouts(reply: SampleReply) -> list[int]:
-    """By rollout, its finished episodes; where the reply does not say, they are spread evenly, the first have more."""
+    """Return the finished episodes of each rollout. If the reply does not say, spread them evenly."""
     if reply.weights:
         return [len(of) for of in reply.weights]
     rollouts = max(1, len(reply.agent_returns))
@@ -178,7 +178,7 @@ def round_lines(
 
 
 def _totals(plan: Plan, state: State, rounds: int) -> list[tuple[float, float]]:
-    """The run's seconds and dollars at the end of each of the rounds in flight, which share evenly what was added."""
+    """Return the run's seconds and dollars at the end of each round in flight. The rounds share the total evenly."""
     before = state.line
     start = (before.seconds, before.dollars) if before else (0.0, 0.0)
     end = (state.seconds, float(budget.dollars(plan, state.meter)))
@@ -207,8 +207,8 @@ def _resource_calls(state: State) -> dict[str, RoundCalls]:
 def mean_env_metrics(
     replies: Sequence[SampleReply | EvaluateReply], weights: Sequence[float] | None = None
 ) -> dict[str, float]:
-    """Means of the environment's metrics over the episodes of all `replies`, whose weights are by default their numbers
-    of episodes; one that is silent on a figure does not count for it."""
+    """Return the means of the environment's metrics over the episodes of all `replies`. Weights are by default their
+    numbers of episodes. A metric counts only the replies that have it."""
     by_name: dict[str, tuple[list[float], list[float]]] = {}
     for reply, weight in zip(replies, weights or [len(reply.returns) for reply in replies], strict=True):
         for name, value in reply.env_metrics.items() if reply.returns else ():
@@ -219,7 +219,7 @@ def mean_env_metrics(
 
 
 def evaluation_in_flight(plan: Plan, state: State) -> Evaluated | None:
-    """The evaluation of the round in flight, None when there is none."""
+    """Return the evaluation of the round in flight, or None."""
     if not (returns := returns_of(state, "evaluate/")):
         return None
     side = evaluated_side(plan.config, state.env_spec)
@@ -239,7 +239,7 @@ def returns_of(state: State, prefix: str) -> tuple[float, ...]:
 
 
 def side_returns_of(state: State, prefix: str) -> dict[str, float]:
-    """The mean return of every side over the episodes of all parts; empty where all agents are on one side."""
+    """Return the mean return of every side over the episodes of all parts. Empty if all agents are on one side."""
     with_returns = [reply for reply in _replies(state, prefix) if reply.agent_returns and reply.returns]
     if not with_returns:
         return {}
@@ -250,7 +250,7 @@ def side_returns_of(state: State, prefix: str) -> dict[str, float]:
 
 
 def env_metrics_of(state: State, prefix: str) -> dict[str, float]:
-    """The means of the environment's metrics over the episodes of all parts; empty where it has none."""
+    """Return the means of the environment's metrics over the episodes of all parts. Empty without metrics."""
     return mean_env_metrics(_replies(state, prefix))
 
 

@@ -1,5 +1,5 @@
-"""What makes a round, from plan and state alone: its rollouts, its share of the run, what it continues from, and
-the object with the newest version of each part of the learner's state."""
+"""The parts of a round, computed from plan and state alone. They are its rollouts, its share of the run, its unfinished
+episodes, and the object with the newest version of each learner part."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -19,8 +19,8 @@ from marless.functions.messages.learner import Past, newest_rounds
 from marless.functions.messages.message import Ref
 from marless.functions.messages.team import Team
 
-# Objects are read in the order of their keys, and later ones overwrite earlier ones: the objects of a new team come
-# after those that the same round learned.
+# Objects are read in the order of their keys, and later objects overwrite earlier objects. So the objects of a new team
+# come after the objects that the same round learned.
 WHOLE, REGROUP = "sample/whole", "team"
 
 Locations = tuple[tuple[Ref, ...], dict[str, int]]
@@ -33,7 +33,7 @@ _adapted = cache(AlgorithmSpec.adapted)
 
 
 def spec_of(plan: Plan) -> AlgorithmSpec:
-    """The algorithm of the run, with the parts that its settings need, and what stages read to learn from old data."""
+    """Return the run's algorithm, with the parts that its settings need and the extra reads to learn from old data."""
     config = plan.config.algorithm
     spec = _without_idle_parts(algorithm(config.name), config.idle_parts)
     spec = _with_stale_reads(spec, config.stale_reads if plan.config.pipeline.lag else ())
@@ -41,13 +41,13 @@ def spec_of(plan: Plan) -> AlgorithmSpec:
 
 
 def serving(plan: Plan, function: str) -> str:
-    """The function that does the work of `function` in the run: that of an algorithm with one of its own."""
+    """Return the function that does the work of `function` in the run. An algorithm may bring another function."""
     return spec_of(plan).function or function
 
 
 def learner_schedule(plan: Plan, state: State) -> list[list[Work]]:
-    """The waves of invocations over which the round's learning is spread; none where nothing is old enough to learn
-    from, so that the round only samples."""
+    """Return the waves of invocations that share the round's learning. It is empty if the round only samples, because
+    all data are too new to learn from."""
     if state.round < plan.config.pipeline.lag:
         return []
     updates = plan.config.algorithm.updates_per_round
@@ -136,7 +136,7 @@ def policies_in(objects: tuple[Ref, ...], parts: dict[str, int]) -> tuple[Ref, .
 
 
 def team_of(state: State) -> Team:
-    """The present team; raises `ValueError` before the task was looked at."""
+    """Return the present team. Raises `ValueError` before the task was looked at."""
     if state.team is None:
         raise ValueError("the team is known only after the task was looked at")
     return state.team
@@ -155,7 +155,7 @@ def rollout_packs(plan: Plan, state: State) -> dict[str, tuple[int, ...]]:
 
 
 def micro_batches(plan: Plan, state: State) -> tuple[dict[str, tuple[int, ...]], ...]:
-    """`rollout_packs` of each micro-batch; none where nobody sums over them."""
+    """Return the `rollout_packs` of each micro-batch, or an empty tuple without sums."""
     size = plan.config.pipeline.micro_batch
     if not size or PLACEMENTS[state.placement.rule].one_function:
         return ()
@@ -163,7 +163,7 @@ def micro_batches(plan: Plan, state: State) -> tuple[dict[str, tuple[int, ...]],
 
 
 def _per_invocation(state: State) -> int:
-    # Each rollout of a league has opponents of its own.
+    # Each rollout of a league has different opponents.
     return 1 if state.league else state.placement.rollouts_per_invocation
 
 
@@ -182,19 +182,19 @@ def _micro_batches(rollouts: int, per_invocation: int, size: int) -> tuple[dict[
 
 
 def fragments(plan: Plan, state: State) -> bool:
-    """Whether rollouts are shorter than an episode, so that their episodes go on in the next round."""
+    """Return whether rollouts are shorter than an episode, so that their episodes continue in the next round."""
     steps, horizon = plan.config.actors.rollout_length, state.env_spec.horizon
     return steps is not None and steps < horizon and plan.inputs.dataset is None
 
 
 def begun_episodes(state: State, rollouts: Iterable[int]) -> tuple[Ref, ...]:
-    """The objects with the episodes that the rollouts go on with."""
+    """Return the objects with the episodes that the rollouts continue."""
     numbers = {*rollouts}
     return tuple(one.episodes for one in state.unfinished if not numbers.isdisjoint(one.rollouts))
 
 
 def unfinished_episodes(plan: Plan, state: State) -> tuple[Unfinished, ...]:
-    """What rollouts have not finished after the round in flight, oldest first."""
+    """Return the episodes that are unfinished after the round in flight, oldest first."""
     if not fragments(plan, state):
         return ()
     new = [
@@ -230,7 +230,7 @@ def learned_round(plan: Plan, state: State) -> Past:
 
 
 def replayed_rounds(plan: Plan, state: State, newest: Past) -> tuple[Past, ...]:
-    """The rounds before `newest` in the replay buffer whose last one it is."""
+    """Return the rounds before `newest` in the replay buffer that ends with `newest`."""
     before = (past for past in state.past if past.round < newest.round)
     most = plan.config.algorithm.replayed_steps
     return newest_rounds((*before, newest), rollout_steps(plan, state), most)[:-1]
@@ -248,26 +248,26 @@ def remember_rounds(plan: Plan, state: State, rounds: int) -> tuple[Past, ...]:
         for index in range(rounds)
     ]
     sampled_rounds = (*state.past, *new)
-    # With a lag the next round learns from the one before `waiting`; without one from itself.
+    # With a lag the next round learns from the round before `waiting`. Without a lag it learns from itself.
     waiting = max(0, len(sampled_rounds) - max(0, lag - 1))
     replayed = newest_rounds(sampled_rounds[:waiting], rollout_steps(plan, state), most)
     return (*replayed, *sampled_rounds[waiting:])
 
 
 def behaviour(plan: Plan, state: State, rounds_later: int = 0) -> Behaviour:
-    """How actors act in the round in flight, or `rounds_later` rounds after it."""
+    """Return the exploration settings of actors in the round in flight, or `rounds_later` rounds after it."""
     steps = rounds_later * state.controller.rollouts * rollout_steps(plan, state)
     return plan.config.algorithm.resolved(state.env_spec).behaviour(state.env_steps + steps)
 
 
 def scheduled(plan: Plan) -> bool:
-    """Whether some setting changes during the run."""
+    """Return whether some setting changes during the run."""
     return any(kind != "constant" for kind in plan.config.algorithm.schedules.values())
 
 
 def progress(plan: Plan, state: State, rounds_later: int = 0) -> float:
-    """The share of the run that is over before the round in flight, or `rounds_later` rounds after it: of its steps or
-    of its rounds, whichever is the larger."""
+    """Return the share of the run that is over before the round in flight, or `rounds_later` rounds after it. It is the
+    share of steps or of rounds, and the larger one counts."""
     stop, done = plan.config.stop, state.round + rounds_later
     steps = state.env_steps + rounds_later * state.controller.rollouts * rollout_steps(plan, state)
     limits = ((done, stop.rounds), (steps, stop.env_steps))
@@ -275,12 +275,12 @@ def progress(plan: Plan, state: State, rounds_later: int = 0) -> float:
 
 
 def rounds_together(plan: Plan, state: State) -> int:
-    """How many rounds, this one included, run in one function."""
+    """Return the number of rounds that run in one function, this round included."""
     return max(1, min(state.placement.rounds, undisturbed(plan, state), to_checkpoint(state)))
 
 
 def to_checkpoint(state: State) -> int:
-    """Rounds until the next checkpoint; 0 or less when one is due.
+    """Return the rounds until the next checkpoint, 0 or less if one is due.
 
     One is due at once where objects begin to travel inside messages, because a resume needs stored objects.
     """
@@ -307,7 +307,7 @@ def to_evaluation(plan: Plan, state: State) -> int:
 
 
 def undisturbed(plan: Plan, state: State) -> int:
-    """How many rounds, this one included, need no decision in between, up to `placement.chain`."""
+    """Return the number of rounds, this one included, that need no decision in between, up to `placement.chain`."""
     config, first = plan.config, state.round
     if controller.looks_at_rounds(config):
         return 1
@@ -321,7 +321,7 @@ def undisturbed(plan: Plan, state: State) -> int:
 
 
 def agents_learned_from(plan: Plan, state: State, groups: Iterable[int]) -> int:
-    """How many agents' rows the learners of these groups learn from."""
+    """Return the number of agents that supply rows to the learners of these groups."""
     members = team_of(state).groups
     return sum(1 if plan.config.sharing.rows == "member" else members.count(group) for group in groups)
 
@@ -332,12 +332,12 @@ def most_works(plan: Plan) -> int:
 
 
 def checkpointed_objects(plan: Plan, state: State) -> int:
-    """The most objects that the coordinator stores itself until the run ends, twice over: two from every learner, and
-    what later rounds read of every rollout: the trajectories of `pipeline.lag` rounds, and unfinished episodes."""
+    """Return the most objects that the coordinator itself stores until the run ends, twice over. Every learner has two.
+    Later rounds read trajectories of `pipeline.lag` rounds and unfinished episodes."""
     if state.round_placement is None or not state.round_placement.inline_objects:
         return 0
     lag = plan.config.pipeline.lag
-    # Rounds that only sample keep as much as those that learn: what is kept for the end must not grow.
+    # Rounds that only sample keep as much as learning rounds, because the reserve for the end must not grow.
     works = sum(map(len, learner_schedule(plan, replace(state, round=max(state.round, lag))))) or 1
     of_rollout = lag + fragments(plan, state)
     return 2 * (2 * works + len(state.groups) + of_rollout * plan.config.actors.rollouts)

@@ -1,7 +1,7 @@
-"""The sides of a task in which agents compete, and the return of each side.
+"""The sides of a task with competing agents, and the return of each side.
 
-One side may win what another loses, so a sum over all agents hides which of them improved. A side is named after its
-agents: ``adversary`` for adversary_0 and adversary_1.
+One side may win the reward that another loses, so a sum over all agents hides which side improved. A side is named
+after its agents: ``adversary`` for adversary_0 and adversary_1.
 """
 
 import re
@@ -26,7 +26,7 @@ class Side:
 
 
 def sides_of(spec: EnvSpec) -> tuple[Side, ...]:
-    """The sides in the order of their numbers; empty where all agents are on one side."""
+    """Return the sides in the order of their numbers. Empty if all agents are on one side."""
     if not spec.sides:
         return ()
     members = [tuple(agent for agent, of in enumerate(spec.sides) if of == side) for side in range(max(spec.sides) + 1)]
@@ -38,9 +38,10 @@ def sides_of(spec: EnvSpec) -> tuple[Side, ...]:
 
 
 def ranked_side(spec: EnvSpec, side_number: int | None, fixed_number: int | None = None) -> Side | None:
-    """The side by whose return policies are ranked: number `side_number`, or the largest (the first of equals) except
-    the `fixed_number` one; None where all agents are on one side. `incompatibility` refuses unknown numbers before a
-    run begins."""
+    """Return the side that ranks policies by its return, or None if all agents are on one side.
+
+    It is number `side_number`, or by default the largest side except `fixed_number` (the first of equals).
+    `incompatibility` refuses unknown numbers before a run begins."""
     if not (sides := sides_of(spec)):
         return None
     if side_number is not None and side_number < len(sides):
@@ -49,19 +50,19 @@ def ranked_side(spec: EnvSpec, side_number: int | None, fixed_number: int | None
 
 
 def learning(spec: EnvSpec, team: Team) -> tuple[Side, ...]:
-    """The sides with agents that learn; empty where all agents are on one side."""
+    """Return the sides with agents that learn. Empty if all agents are on one side."""
     return tuple(side for side in sides_of(spec) if {*side.agents} & {*team.learners})
 
 
 def returns_of(spec: EnvSpec, agent_returns: Sequence[float]) -> dict[str, float]:
-    """Each side's sum over its agents, by name; empty where all agents are on one side or there are no returns."""
+    """Return each side's sum over its agents, by name. Empty without returns, or if all agents are on one side."""
     if not agent_returns:
         return {}
     return {side.name: sum(agent_returns[agent] for agent in side.agents) for side in sides_of(spec)}
 
 
 def incompatibility(spec: EnvSpec, side_number: int | None) -> str:
-    """Why policies cannot be ranked by side `side_number`; '' when they can."""
+    """Return the reason why side `side_number` cannot rank policies, or ''."""
     if side_number is None:
         return ""
     if not (sides := sides_of(spec)):

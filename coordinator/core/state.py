@@ -35,7 +35,7 @@ Status = Literal["running", "finished", "stopped", "failed"]
 
 
 class RunInputs(Message, frozen=True, kw_only=True):
-    """What a run is given: objects that are stored once, before it begins, and that any of its rounds may read."""
+    """The inputs of a run: objects that are stored once, before it begins, and that any round may read."""
 
     opponents: FixedOpponents | None = None
     """Opponents that have policies."""
@@ -67,7 +67,7 @@ NO_INPUTS = RunInputs()
 
 @dataclass(frozen=True)
 class Plan:
-    """The user's configuration, and what the platform promises."""
+    """The user's configuration, and the properties of the platform."""
 
     run: str
     """The run's name."""
@@ -88,13 +88,13 @@ class Plan:
         return replace(self, config=config, platform=structs.replace(self.platform, **platform))
 
     def size_of(self, function: str) -> Function:
-        """What the user set for the function of that name."""
+        """Return the user's settings of a function."""
         size: Function = getattr(self.config.functions, function)
         return size
 
 
 class WorkItem(Message, frozen=True, kw_only=True):
-    """A piece of the work of a phase: the function that serves it, and what scales its duration and its cost."""
+    """A piece of a phase's work: the function that serves it, and the factors of its duration and cost."""
 
     function: str
     """The name of the function."""
@@ -197,7 +197,7 @@ class RoundCalls(Message, frozen=True, kw_only=True):
 
 
 class RoundLine(Message, frozen=True, kw_only=True):
-    """A finished round, as one line of metrics.jsonl; returns are undiscounted and those of the sampled episodes."""
+    """A finished round, as one line of metrics.jsonl. Returns are undiscounted, over the sampled episodes."""
 
     round: int
     """The number of the round, from 1."""
@@ -339,20 +339,20 @@ class State(Message, frozen=True, kw_only=True):
 
     @property
     def env_spec(self) -> EnvSpec:
-        """The environment's spec; raises `ValueError` in phase describe."""
+        """The environment's spec. Raises `ValueError` in phase describe."""
         if self.spec is None:
             raise ValueError("the environment's spec is not known yet")
         return self.spec
 
     @property
     def refused(self) -> bool:
-        """Whether the environment cannot do what the configuration demands."""
+        """True if the environment does not support the configuration."""
         # If a task failed instead, its slot has the problem.
         return self.status == "failed" and self.phase == "describe" and not self.slots
 
     @property
     def diverged(self) -> bool:
-        """Whether a learner made NaN or infinity; as it would again, the run cannot be resumed."""
+        """True if a learner made NaN or infinity. A resume would repeat that, so it is refused."""
         return self.status == "failed" and any(slot.diverged for slot in self.slots.values())
 
     @property
@@ -362,7 +362,7 @@ class State(Message, frozen=True, kw_only=True):
 
     @property
     def placement(self) -> RoundPlacement:
-        """The placement of the round in flight; raises `ValueError` before the first round."""
+        """The placement of the round in flight. Raises `ValueError` before the first round."""
         if self.round_placement is None:
             raise ValueError("no round is placed yet")
         return self.round_placement
@@ -374,7 +374,7 @@ class State(Message, frozen=True, kw_only=True):
 
     @property
     def waiting(self) -> dict[str, Slot]:
-        """The tasks whose last attempt no report has ended, by work name."""
+        """The tasks with an unreported last attempt, by work name."""
         return {work: slot for work, slot in self.slots.items() if slot.waiting}
 
     @property
@@ -397,7 +397,7 @@ class State(Message, frozen=True, kw_only=True):
 
     @property
     def call_keys(self) -> tuple[str, ...]:
-        """The keys under which the tasks of the round in flight may have stored what they asked."""
+        """The object keys that tasks of the round in flight may have used to store their resource calls."""
         works = (work for work in self.slots if f"{self.round:06d}/{work}" in self.billed_calls)
         return tuple(keys.object_key(keys.output_prefix(self.round, work), keys.ACTIONS) for work in works)
 

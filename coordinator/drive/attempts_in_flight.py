@@ -6,7 +6,7 @@ from marless.coordinator.core.state import WorkItem
 
 
 class AttemptsInFlight:
-    """What was asked of functions and is not answered yet; empty where no process waits for answers."""
+    """The attempts that functions have not answered yet. Empty if no process waits for answers."""
 
     def __init__(self) -> None:
         # By work and number of the attempt, with the time when it was asked for.
@@ -19,7 +19,7 @@ class AttemptsInFlight:
 
     @property
     def listening(self) -> bool:
-        """Whether the next decision depends on these attempts alone, so that a report is awaited."""
+        """True if the next decision depends on these attempts alone, so that a report is awaited."""
         return bool(self._asked) and not self._decision_due
 
     def ask(self, work: str, attempt: int, item: WorkItem, now: float) -> None:
@@ -33,12 +33,12 @@ class AttemptsInFlight:
         self._decision_due = False
 
     def await_reports(self) -> None:
-        """What was to be decided was decided."""
+        """Record that the due decision was made."""
         self._decision_due = False
 
     def end(self, work: str, attempt: int, succeeded: bool) -> tuple[WorkItem, float] | None:
-        """Takes out an attempt that ended: its work item and when it was asked for; None for one of an earlier round or
-        driver."""
+        """Take out an attempt that ended. Returns its work item and its start time, or None for an attempt of an
+        earlier round or driver."""
         item_and_time = self._asked.pop((work, attempt), None)
         if not succeeded or (item_and_time and self._releases(work)):
             self._decision_due = True

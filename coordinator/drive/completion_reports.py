@@ -21,15 +21,15 @@ class Detached:
 
     # The function to wake when all tasks that were dispatched together have ended.
     coordinator: str
-    # Milliseconds of work and of start-up that are not billed yet; zeros from the second call of a turn on.
+    # Milliseconds of work and of start-up that are not billed yet. Zeros from the second call of a turn on.
     unbilled_ms: Callable[[], tuple[float, float]]
     # Bytes of each ledger item that was read before the driver was made.
     loads: tuple[int, ...] = ()
 
 
 def new_asks(version: int, works: Iterable[str], awaited_works: Iterable[Collection[str]]) -> dict[str, str]:
-    """The ask of each of the `works` that commit number `version` dispatches: those for which the same others wait have
-    one of their own (`Dispatch.awaited`), and all that nobody waits for share one."""
+    """Return the ask of each of the `works` that commit number `version` dispatches. Works with the same waiting tasks
+    share an ask (`Dispatch.awaited`). All works without waiting tasks share another ask."""
     number_of = {work: number for number, together in enumerate(awaited_works, 1) for work in together}
     return {work: f"{version}.{number_of.get(work, 0)}" for work in works}
 
@@ -43,7 +43,7 @@ def open_asks(state: State) -> dict[str, list[str]]:
 
 
 def report_addresses(state: State, detached: Detached) -> dict[str, ReportTo]:
-    """Where each waiting work reports."""
+    """Return the report address of each waiting work."""
     return {
         work: ReportTo(ask=ask, index=index, count=len(works), coordinator=detached.coordinator)
         for ask, works in open_asks(state).items()
@@ -57,7 +57,7 @@ def best_first(slot: Slot, reports: list[CompletionReport]) -> list[CompletionRe
 
 
 def failure_of(request: Request, report: CompletionReport) -> Failed | None:
-    """The failure that the function itself described; None where it described none."""
+    """Return the failure that the function itself described, or None."""
     if report.kind in _WITHOUT_FAILURE:
         return None
     return Failed(

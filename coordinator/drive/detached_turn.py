@@ -1,7 +1,7 @@
 """One turn of a detached run: receive the reports, decide, dispatch the next tasks, and end.
 
-No process lives between two turns. A turn acts on the ledger alone, whatever woke it: an event that is doubled, late or
-forged changes nothing, and the next event makes up for one that was lost.
+No process lives between two turns. A turn acts on the ledger alone, so a doubled, late or forged event changes nothing.
+The next event makes up for a lost event.
 """
 
 from collections.abc import Callable, Iterable
@@ -38,7 +38,7 @@ from marless.functions.stored_answers import last_object, stored_answer
 
 # How long the platform may reject events before they are given up.
 PATIENCE_S = 60.0
-# How often a turn that another one overtook begins again.
+# How often a turn begins again after another turn overtook it.
 REPETITIONS = 3
 
 
@@ -46,13 +46,13 @@ class Sender(Invoker, Protocol):
     """Starts functions without waiting for them."""
 
     def flush(self, patience_s: float) -> list[tuple[str, int, str, bool]]:
-        """Sends all that was invoked, retrying for `patience_s` seconds; returns the failures: (id, attempt, why,
-        whether it may run all the same)."""
+        """Send all invocations, with retries for `patience_s` seconds. Returns the failures: (id, attempt, reason,
+        whether it may still run)."""
 
 
 @dataclass(frozen=True)
 class CloudPorts:
-    """What a turn needs beside the ports of the run: completion sets, headers, and the time in epoch seconds."""
+    """The ports of a turn besides the ports of the run: completion sets, headers, and the time in epoch seconds."""
 
     completions: Completions
     heads: Heads
@@ -61,7 +61,7 @@ class CloudPorts:
 
 
 class TurnResult(NamedTuple):
-    """The run before a turn, None if it had not begun, and after it."""
+    """The run's state before a turn (None before the first turn) and after it."""
 
     before: State | None
     after: State
@@ -70,10 +70,10 @@ class TurnResult(NamedTuple):
 def take_turn(
     plan: Plan, ports: Ports, cloud: CloudPorts, detached: Detached, dispatching: bool, resume: int | None
 ) -> TurnResult:
-    """Takes the run as far as it goes without waiting.
+    """Take the run as far as possible without waiting.
 
-    Without `dispatching` no new attempt starts: the run ends resumably once those in flight have ended. A run whose
-    state still has version `resume` is resumed. Raises `Overtaken` when other turns are quicker again and again.
+    If `dispatching` is False, no attempt starts, and the run ends resumably after the attempts in flight. A run is
+    resumed if its state still has version `resume`. Raises `Overtaken` if other turns are quicker again and again.
     """
     unbilled = Meter()
     for _ in range(REPETITIONS):
@@ -94,7 +94,7 @@ def _take_turn(
     resume: int | None,
     unbilled: Meter,
 ) -> TurnResult:
-    """`take_turn`, once, with what earlier tries could not bill: raises `Overtaken` when another turn is quicker."""
+    """Try `take_turn` once, and bill the use of earlier tries too. Raises `Overtaken` if another turn is quicker."""
     driver = Driver(plan, ports, cloud.now, detached)
     before = driver.load(unbilled)
     if before is None or driver.version == resume:
@@ -119,8 +119,8 @@ def _take_turn(
 
 
 def _idle(driver: Driver, before: State, unbilled: Meter) -> TurnResult:
-    """The end of a turn that finds nothing to do: it commits what it used only after overtaken tries, which may have
-    been dear, and nothing where another turn has ended the run, whose bill is closed."""
+    """End a turn that finds nothing to do. It commits its use only after overtaken tries, which may have been
+    expensive. If another turn has ended the run, the bill is closed."""
     if unbilled == Meter() or before.status != "running":
         return TurnResult(before, before)
     driver.commit_received()
@@ -128,8 +128,8 @@ def _idle(driver: Driver, before: State, unbilled: Meter) -> TurnResult:
 
 
 def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detached) -> bool:
-    """Receives how the tasks ended that are awaited together; False while some of each such set have time left, and
-    where the run has ended."""
+    """Receive the ends of tasks that are awaited together. Returns False while each such set has tasks with time left,
+    and if the run has ended."""
     if not (asks := open_asks(driver.state)):
         driver.clean_up()
         return driver.state.status == "running"
@@ -160,7 +160,7 @@ def _receive_ask(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detach
     driver.receive(Reported(tuple(attempts_over)))
     driver.receive(Metered(_use_of_reporting(gathering.updates, events)))
     driver.bill_turn(_use_of_reading(gathering.reads, usage))
-    # Works whose reports are of other attempts are lost, too.
+    # Works are lost, too, if their reports belong to other attempts.
     if lost_work := tuple(work for work in works if driver.state.slots[work].waiting):
         driver.receive(Lost(lost_work))
 
@@ -174,8 +174,7 @@ def _use_of_reading(sets: Iterable[int], answers: Usage) -> Meter:
 
 
 def _deadline(plan: Plan, driver: Driver) -> float:
-    """When the attempts that were dispatched by `driver.committed_at` are given up; beyond the concurrency they run in
-    waves."""
+    """Return the deadline of the attempts dispatched at `driver.committed_at`. They may run in waves."""
     waiting = driver.state.waiting.values()
     wave_count = -(-len(waiting) // max(1, plan.platform.concurrency))
     longest_s = max(slot.timeout_s for slot in waiting) + plan.platform.init_limit_ms / 1000
@@ -185,7 +184,7 @@ def _deadline(plan: Plan, driver: Driver) -> float:
 def _read_answers(
     requests: dict[str, Request], cloud: CloudPorts, reports: dict[str, CompletionReport]
 ) -> tuple[dict[str, Answer | None], Usage]:
-    """The answers of works that ended, None where there is none, and the storage operations of reading them."""
+    """Return the answers of works that ended, or None, and the storage operations that reading them took."""
     answered_work = sorted(work for work, report in reports.items() if not report.kind)
     last = {
         work: keys.object_key(requests[work].address.output, str(last_object(requests[work]))) for work in answered_work
@@ -226,7 +225,7 @@ def _read_answer(
 
 
 def _with_calls(request: Request, done: Done, head: ObjectHead) -> Done:
-    """The answer with what the task asked of resources; raises `CorruptObject` and `ForeignObject`."""
+    """Return the answer with the task's resource calls. Raises `CorruptObject` and `ForeignObject`."""
     key = keys.object_key(request.address.output, keys.ACTIONS)
     stored = codec.calls_header(head.start, key, request.address.id)
     usage = replace(done.usage, calls=stored.use)
@@ -240,7 +239,7 @@ def _failed(request: Request, kind: FailureKind, message: str, report: Completio
 
 
 def _send(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detached) -> bool:
-    """Sends the dispatched tasks and reports for those that cannot be sent; True when that completes the reports."""
+    """Send the dispatched tasks, and a report for each task that cannot be sent. True if this completes the reports."""
     if not (unsent := cloud.sender.flush(PATIENCE_S)):
         return False
     addresses, complete = report_addresses(driver.state, detached), False

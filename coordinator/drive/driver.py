@@ -32,7 +32,7 @@ _NOTHING = Meter()
 
 
 class Overtaken(StaleVersion):
-    """Another driver was quicker; `meter` is what this one has used itself and no commit bills."""
+    """Another driver was quicker. `meter` is the unbilled use of this driver."""
 
     def __init__(self, message: str, meter: Meter) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class Overtaken(StaleVersion):
 
 
 class Driver:
-    """Drives one run, one `step` at a time; all that a resume after a kill needs is in the ledger.
+    """Drives one run, one `step` at a time. A resume after a kill needs only the ledger.
 
     With `detached` no process waits for the functions: they report to completion sets, and another driver continues.
     """
@@ -60,14 +60,14 @@ class Driver:
         """The version of the last commit."""
         self.committed_at = 0.0
         """When the last commit was written, in seconds since 1970."""
-        self._turn = Meter()  # what the driver has used itself since its last commit
+        self._turn = Meter()  # the driver's use since its last commit
         # The state in the ledger, and the bytes of its item.
         self._committed: State | None = None
         self._item_size = 0
         self._inlined = InlinedObjects()
         # Whether a round has ended that is not committed yet.
         self._round_ended = False
-        # What ended and is not applied yet, because each application copies all slots.
+        # Attempts that ended and are not applied yet, because each application copies all slots.
         self._ended: list[events.AttemptEnded] = []
         self._in_flight = AttemptsInFlight()
         self._state = State()
@@ -92,8 +92,8 @@ class Driver:
         self.start()
 
     def load(self, unbilled: Meter = _NOTHING) -> State | None:
-        """Reads the state that the last driver committed, None before the first commit; `start` or `go_on` follows and
-        bills `unbilled` with the read."""
+        """Read the state that the last driver committed, or None before the first commit. Call `start` or `go_on` next,
+        which bills `unbilled` with the read."""
         record = self._ports.ledger.load(STATE)
         self._turn = unbilled + load_meter(self._plan, record)
         if record is not None:
@@ -102,15 +102,15 @@ class Driver:
         return self._committed
 
     def start(self) -> None:
-        """Resumes the run that was read, or starts it where there is none.
+        """Resume the run that was read, or start a new run.
 
-        Raises `Overtaken` when another driver goes on with it.
+        Raises `Overtaken` if another driver continues it.
         """
         is_new = self._committed is None
         if not is_new:
             self._apply(events.Resumed())
             self.state = intact_state(self._plan, self.state, self._ports.storage, self._ports.ledger)
-        # A run that cannot go on stays as it is, so that repeated resumes cost nothing.
+        # A run that cannot continue stays unchanged, so that repeated resumes are free.
         if is_new or not isinstance(decide(self._plan, self.state), events.Stopped):
             self._bill(self._turn)
             if is_new:
@@ -119,7 +119,7 @@ class Driver:
             # Listed before the commit, so that no object of a later driver is among them.
             round_keys = self._ports.storage.list("rounds/")
             if is_new and keys.of_rounds(round_keys):
-                # To begin would delete these objects, and forget what they cost.
+                # A new start would delete these objects and forget their cost.
                 raise Unresumable(
                     "the run has objects and no state: its ledger was lost; restore it, or start a new run"
                 )
@@ -136,7 +136,7 @@ class Driver:
         self._bill(self._turn)
 
     def waits(self, dispatching: bool) -> bool:
-        """Whether there is nothing to do until a function reports, where new attempts may start and where not."""
+        """Return whether the run must wait for a report, given whether new attempts may start."""
         command = decide(self._plan, self.state)
         held_back = isinstance(command, Dispatch) and not dispatching and bool(self.state.waiting)
         return isinstance(command, Wait) or held_back
@@ -146,42 +146,42 @@ class Driver:
         self._apply(event)
 
     def bill_turn(self, meter: Meter) -> None:
-        """Bills what a turn of a detached run uses itself."""
+        """Bill the use of a detached run's turn."""
         self._turn += meter
         self._bill(meter)
 
     def commit_received(self) -> None:
-        """Commits events that were received since the last commit, if there are any, and the time until now: the driver
-        that follows counts from this commit."""
+        """Commit the events received since the last commit, if any, and the time until now. The next driver counts from
+        this commit."""
         if self.state != self._committed:
             self._apply(events.Elapsed(self._elapsed()))
             self._commit()
 
     def clean_up(self) -> None:
-        """Repeats what follows the commit of a finished round, in case the last driver died before it could."""
+        """Repeat the steps after the commit of a finished round, in case the last driver died before them."""
         self.bill_turn(self._lines_meter())  # writes that the table refuses are billed, too
         self._record()
         self._ports.storage.delete(self.state.garbage)
 
     @property
     def listening(self) -> bool:
-        """Whether attempts are in flight on which alone the next decision depends, so that a report is awaited."""
+        """True if the next decision depends only on attempts in flight, so that a report is awaited."""
         return self._in_flight.listening
 
     def allow(self, concurrency: int, dollars: float | None) -> None:
-        """From the next decision on the run uses so many functions at once and costs at most `dollars`.
+        """From the next decision on, let the run use `concurrency` functions at once and cost at most `dollars`.
 
-        Both change when and where tasks run, and when the run ends; never a weight.
+        Both change when and where tasks run, and when the run ends, but never a weight.
         """
         plan = self._plan
         if (plan.platform.concurrency, plan.config.stop.dollars) != (concurrency, dollars):
             self._plan = plan.limited(dollars, concurrency=concurrency)
 
     def step(self, dispatching: bool = True, pause_at: int | None = None) -> bool:
-        """Takes one decision and acts on it; False when the run has ended.
+        """Take one decision and act on it. False if the run has ended.
 
-        Without `dispatching` no new attempt starts: the run ends resumably once those in flight have reported. So does
-        a run that has finished the round `pause_at`.
+        If `dispatching` is False, no attempt starts, and the run ends resumably after the attempts in flight. A run
+        that has finished the round `pause_at` ends in the same way.
         """
         dispatching = dispatching and not self._pauses(pause_at)
         command = Wait() if self.listening else decide(self._plan, self.state)
@@ -244,7 +244,7 @@ class Driver:
         return True
 
     def _leave(self) -> bool:
-        """Commits the reports since the last commit, so that a resume bills nothing as lost; False, for `step`."""
+        """Commit the reports since the last commit, so that a resume bills them exactly. Returns False, for `step`."""
         self._store_inlined()
         if self.state != self._committed:
             self._commit_and_finish_round()
@@ -291,7 +291,7 @@ class Driver:
         self._inlined.drop(self.state.garbage)
 
     def _checkpoint_due(self, before: State) -> bool:
-        """At fixed distances, at the end, and wherever objects begin to travel inside messages."""
+        """Return True at fixed distances, at the end, and whenever objects begin to travel inside messages."""
         state = self.state
         if state.status != "running":
             return True
@@ -334,8 +334,8 @@ class Driver:
         self._committed, self.committed_at, self._turn = self.state, self._clock(), Meter()
 
     def _put(self, item: str, version: int, size_before: int) -> tuple[int, int]:
-        """Replaces version `version` of the item, of `size_before` bytes, by the state with this write on its bill;
-        returns the new version and its bytes."""
+        """Replace version `version` of the item, of `size_before` bytes, by the state with this write on its bill.
+        Returns the new version and its bytes."""
         body = self._encode_billed(size_before)
         try:
             new_version = self._ports.ledger.commit(item, body, version)
@@ -375,9 +375,9 @@ class Driver:
         return seconds
 
     def _drop_unfinished(self, stored_keys: list[str]) -> None:
-        """Deletes what is left over among the `stored_keys`.
+        """Delete the leftovers among the `stored_keys`.
 
-        Raises `Overtaken` when another driver, which may need them, went on meanwhile.
+        Raises `Overtaken` if another driver, which may need them, has continued the run.
         """
         checkpoint = None
         if self._committed is not None and self.version > 1:

@@ -1,7 +1,7 @@
 """The coordinator as a Lambda function: a shell around `marless.coordinator.drive.detached_turn` that events wake.
 
-An event names a run of this tenant, or a study; `{"sweep": true}` comes from the schedule and means all live ones.
-Nothing else in an event is trusted: the ledger decides what happens.
+An event names a run of this tenant, or a study. `{"sweep": true}` comes from the schedule and means all live runs and
+studies. Nothing else in an event is trusted: the ledger decides the next step.
 """
 
 import os
@@ -36,7 +36,7 @@ _LONGEST_PROBLEM = 400
 
 
 class Coordinator:
-    """The Lambda handler; one for each execution environment."""
+    """The Lambda handler, one for each execution environment."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._deployed: Deployed = own_deployment(environ)
@@ -46,9 +46,10 @@ class Coordinator:
         self._time = OwnTime()
 
     def __call__(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
-        """Wakes every live run, or takes a turn of one run; returns the outcome.
+        """Wake every live run, or take a turn of one run. Returns the outcome.
 
-        Raises what another turn may not meet; a run that can never go on is let go, with its problem in its lease.
+        Raises errors that another turn may not meet. A run that can never continue is released, with its problem in its
+        lease.
         """
         self._time.begin()
         if event.get("sweep"):
@@ -111,7 +112,7 @@ class Coordinator:
         try:
             return study_governor.govern(self._deployed, study)
         except StaleVersion:
-            # Other governors were quicker; the sweep calls another one.
+            # Other governors were quicker, so the sweep calls another governor.
             return {"run": study, "overtaken": True}
 
     def _take_turn(self, outside: RunPorts, current: Lease, version: int) -> dict[str, Any]:
@@ -140,7 +141,7 @@ class Coordinator:
         return {"run": plan.run, "round": after.round, "phase": after.phase, "status": after.status}
 
     def _limited(self, study: str, plan: Plan) -> tuple[Plan, tuple[int, ...]]:
-        """See `study_governor.limited`; what runs of no study do without is not loaded at start-up."""
+        """See `study_governor.limited`. The import is here because only runs of studies need it."""
         from marless.coordinator.drive import study_governor
 
         return study_governor.limited(self._deployed, study, plan)
@@ -177,7 +178,7 @@ class Coordinator:
 
 
 def _for_good(error: Exception, outside: RunPorts, start_time: float) -> bool:
-    """Whether every further wake would fail in the same way. Storage may answer again, and another turn may have
+    """Return whether every further wake would fail in the same way. Storage may answer again, and another turn may have
     deleted objects that this one, begun at `start_time`, had yet to read."""
     if isinstance(error, StorageFault):
         return False

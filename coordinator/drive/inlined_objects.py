@@ -13,14 +13,14 @@ from marless.functions.messages.order import Order
 
 
 class InlinedObjects:
-    """Held by the process that drives the run; a checkpoint stores those that a resume needs."""
+    """The process that drives the run holds them. A checkpoint stores the objects that a resume needs."""
 
     def __init__(self) -> None:
         self._bodies: dict[str, bytes] = {}
         self._stored_keys: set[str] = set()
 
     def attach(self, request: Order) -> Order:
-        """The request with those of the objects that it reads."""
+        """Return the request with the inlined objects that it reads."""
         if not self._bodies:
             return request
         bodies = {ref.key: self._bodies[ref.key] for ref in request.reads() if ref.key in self._bodies}
@@ -34,7 +34,7 @@ class InlinedObjects:
         return msgspec.structs.replace(answer, inlined={})
 
     def store(self, refs: Iterable[Ref], storage: Storage) -> Iterator[int]:
-        """Stores those of the objects that are not stored yet, and yields the bytes of each once it is."""
+        """Store the objects that are not stored yet, and yield the bytes of each object after it is stored."""
         for ref in refs:
             if ref.key not in self._bodies or ref.key in self._stored_keys:
                 continue

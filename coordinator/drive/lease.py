@@ -1,4 +1,4 @@
-"""The lease of a run: one process drives it, or the cloud; never both.
+"""The lease of a run: either one process drives it or the cloud.
 
 The ledger's versions alone protect a run from two drivers. The lease keeps the second from starting at all and from
 dispatching work twice, and names the first to the user.
@@ -21,7 +21,7 @@ RENEW_S = 15.0
 
 
 class LeaseHeld(Exception):
-    """Another driver holds the lease; the message names it for the user."""
+    """Another driver holds the lease. The message names it for the user."""
 
 
 Ended = Callable[[str], bool]
@@ -29,7 +29,7 @@ Ended = Callable[[str], bool]
 
 
 def nobody_knows(process: str) -> bool:
-    """What a process of the cloud can tell of those on other machines."""
+    """Return False: a process of the cloud cannot know whether processes of other machines run."""
     return False
 
 
@@ -38,20 +38,20 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     # A process, `cloud`, or '' without a holder.
     holder: str = ""
-    # Where that process is, so that others on its machine can tell when it has ended; '' where nobody can.
+    # Where that process is, so that others on its machine can tell when it has ended. '' if it is unknown.
     process: str = ""
-    # When a process's lease expires, in seconds since 1970; the cloud's lasts until it is released.
+    # When a process's lease expires, in seconds since 1970. The cloud's lease lasts until it is released.
     until: float = 0.0
     # Asks the cloud to end the run resumably.
     stop: bool = False
     # Why the cloud released a run that it could not drive.
     problem: str = ""
-    # The version of the state at which the cloud resumes a run that stood still. It stands here because every wake
-    # reads the lease, whereas an event may be lost, late or forged.
+    # The state's version that makes the cloud resume a paused run. It is in the lease because every wake reads the
+    # lease, whereas an event may be lost, late or forged.
     resume: int | None = None
 
     def is_taken(self, by: str, now: float, has_ended: Ended = nobody_knows) -> bool:
-        """Whether a driver other than `by` holds the lease, which is alive as far as `has_ended` knows."""
+        """Return whether a driver other than `by` holds the lease, and is alive as far as `has_ended` knows."""
         if self.holder in ("", by):
             return False
         return self.holder == CLOUD or (now < self.until and not has_ended(self.process))
@@ -61,7 +61,7 @@ _DECODER = JsonDecoder(Lease)
 
 
 def read(ledger: Ledger) -> tuple[Lease, int]:
-    """The current lease and its version; one without a holder where there is none. Raises `StorageFault`."""
+    """Return the current lease and its version. Before the first lease, it has no holder. Raises `StorageFault`."""
     record = ledger.load(LEASE)
     try:
         return (_DECODER.decode(record.body), record.version) if record else (Lease(), 0)
@@ -70,15 +70,14 @@ def read(ledger: Ledger) -> tuple[Lease, int]:
 
 
 def write(ledger: Ledger, lease: Lease, version: int) -> int:
-    """Replaces version `version` of the lease; raises `StaleVersion` when another writer was quicker."""
+    """Replace version `version` of the lease. Raises `StaleVersion` if another writer was quicker."""
     return ledger.commit(LEASE, to_json(lease), version)
 
 
 def take(
     ledger: Ledger, holder: str, clock: Callable[[], float], process: str = "", has_ended: Ended = nobody_knows
 ) -> int:
-    """Makes the process `holder`, which is at `process`, the driver and returns the lease's version; raises
-    `LeaseHeld`."""
+    """Make process `holder`, located at `process`, the driver. Returns the lease's version or raises `LeaseHeld`."""
     lease, version = read(ledger)
     now = clock()  # a ledger knows its clock once it was read
     if lease.is_taken(holder, now, has_ended):
@@ -87,7 +86,7 @@ def take(
 
 
 def hand_over(ledger: Ledger, version: int, resume: int | None) -> int:
-    """Gives the lease, which the process took at `version`, to the cloud; raises `LeaseHeld`."""
+    """Give the lease, which the process took at `version`, to the cloud. Raises `LeaseHeld`."""
     return _write_or_refuse(ledger, Lease(holder=CLOUD, resume=resume), version)
 
 
@@ -105,7 +104,7 @@ def clear(ledger: Ledger, problem: str) -> None:
 
 
 def ask_to_stop(ledger: Ledger) -> bool:
-    """Asks the cloud to stop driving; False when it does not drive."""
+    """Ask the cloud to stop driving. Returns False if it does not drive."""
     lease, version = read(ledger)
     if lease.holder != CLOUD:
         return False

@@ -19,7 +19,7 @@ STATE, CHECKPOINT = "state", "checkpoint"
 _LINES = "line/"
 # More bytes are compressed at once rather than well.
 _QUICK_BYTES = 256 << 10
-# A state of 10^5 tasks in flight takes less; a damaged or hostile one may expand without end.
+# A state of 10^5 tasks in flight takes less. A damaged or hostile state may expand without end.
 _MOST_BYTES = 256 << 20
 
 _EMPTY = State(format_version=UNSET)
@@ -28,13 +28,13 @@ _LINE_DECODER = JsonDecoder(RoundLine)
 
 
 class Unresumable(Exception):
-    """The run cannot be continued from what it stored; the message is one line for the user."""
+    """The run cannot be continued from its stored state. The message is one line for the user."""
 
 
 def load_state(ledger: Ledger, item: str = STATE) -> State | None:
-    """The last committed state (or the last checkpoint), for readers that do not drive; None before the first commit.
+    """Return the last committed state (or the last checkpoint), for readers that do not drive.
 
-    Raises `Unresumable` when another version of the program wrote it.
+    None before the first commit. Raises `Unresumable` when another version of the program wrote it.
     """
     record = ledger.load(item)
     try:
@@ -45,7 +45,7 @@ def load_state(ledger: Ledger, item: str = STATE) -> State | None:
         raise Unresumable(f"the ledger was written by another version of marless: {error}") from error
 
 
-# The bill, and what is encoded after it; most of a state's bytes are in the slots before it.
+# The fields from the bill on. Most of a state's bytes are in the slots before the bill.
 _FROM_BILL = State.__struct_fields__[State.__struct_fields__.index("meter") :]
 _TO_BILL = State.__struct_fields__[: State.__struct_fields__.index("meter")]
 
@@ -53,8 +53,8 @@ _TO_BILL = State.__struct_fields__[: State.__struct_fields__.index("meter")]
 class StateEncoder:
     """Encodes a state as the ledger keeps it, compressed because writes are billed by the kilobyte.
 
-    The write itself is on the bill that is written, so a state is encoded with several bills: what precedes the bill is
-    encoded once.
+    The write itself is on the bill that is written. So a state is encoded with several bills, and its part before the
+    bill is encoded once.
     """
 
     def __init__(self, state: State) -> None:
@@ -87,7 +87,7 @@ def _without(state: State, fields: tuple[str, ...]) -> State:
 
 
 def decode_state(body: bytes) -> State:
-    """The state, whatever padding follows it; raises `Undecodable`."""
+    """Return the state without its padding. Raises `Undecodable`."""
     try:
         return replace(_STATE_DECODER.decode(_decompressed(body)), format_version=own_format())
     except WrittenByNewer as error:
@@ -108,7 +108,7 @@ def _decompressed(body: bytes) -> bytes:
 
 
 def find_damaged(storage: Storage, refs: Iterable[Ref]) -> str:
-    """What is wrong with the first missing or damaged object; '' when all are intact."""
+    """Return the problem of the first missing or damaged object, or '' if all are intact."""
     for ref in refs:
         try:
             codec.fetch(storage, ref)
@@ -118,7 +118,7 @@ def find_damaged(storage: Storage, refs: Iterable[Ref]) -> str:
 
 
 class Items(Protocol):
-    """A ledger whose items can be listed by a prefix of their names."""
+    """A ledger that can list its items by a prefix of their names."""
 
     def commit(self, item: str, body: bytes, version: int) -> int:
         """See `Ledger.commit`."""
@@ -128,7 +128,7 @@ class Items(Protocol):
 
 
 class LedgerJournal:
-    """Finished rounds, one item each; a round that was repeated after a loss keeps its first line."""
+    """Finished rounds, one item each. A round that was repeated after a loss keeps its first line."""
 
     def __init__(self, ledger: Items) -> None:
         self._ledger = ledger

@@ -22,17 +22,17 @@ class Storage(Blobs, Protocol):
         """Returns once the objects would survive a power loss."""
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Removes objects; keys without an object are skipped."""
+        """Remove objects. Keys without an object are skipped."""
 
     def list(self, prefix: str) -> list[str]:
         """The keys that start with `prefix`, sorted."""
 
 
 class Ledger(Protocol):
-    """Named items of one run; each write names the version that it replaces."""
+    """Named items of one run. Each write names the version that it replaces."""
 
     def load(self, item: str) -> Record | None:
-        """Return the newest version of an item, or None if there is none. Raises `StorageFault`."""
+        """Return the newest version of an item, or None. Raises `StorageFault`."""
 
     def commit(self, item: str, body: bytes, version: int) -> int:
         """Replaces version `version` of `item` (0: it must not exist yet) and returns the new version.
@@ -51,7 +51,8 @@ class Ledger(Protocol):
 
 
 class Invoker(Protocol):
-    """Starts functions and reports how they ended. One caller; every started attempt is reported exactly once."""
+    """Starts functions and reports how they ended. It serves one caller, and reports every started attempt exactly
+    once."""
 
     def invoke(self, attempt: Attempt) -> None:
         """Start the attempt, and do not wait for it."""
@@ -64,7 +65,7 @@ class Invoker(Protocol):
 
 
 class Journal(Protocol):
-    """Where finished rounds are recorded; `record` is called at least once for every round and must be idempotent."""
+    """The record of finished rounds. `record` is called at least once for every round and must be idempotent."""
 
     def record(self, line: RoundLine) -> None:
         """Record a finished round. Recording the same round again changes nothing."""
@@ -75,8 +76,8 @@ class Journal(Protocol):
 
 @dataclass(frozen=True)
 class Ports:
-    """The outside world of a run. `repeated` returns what requests that were sent again took since its last call;
-    `attempts` takes the records of attempts that ended."""
+    """The outside world of a run. `repeated` returns the use of repeated requests since its last call. `attempts` takes
+    the records of ended attempts."""
 
     storage: Storage
     ledger: Ledger

@@ -1,6 +1,6 @@
-"""What a driver that takes up a run goes on from: the newest state whose objects are all there.
+"""Find the state for a new driver to continue a run: the newest state with all its objects.
 
-And which of the stored objects nobody needs."""
+Also find the stored objects that are no longer needed."""
 
 import msgspec
 
@@ -16,8 +16,10 @@ from marless.functions.messages.message import Record
 
 
 def intact_state(plan: Plan, state: State, storage: Storage, ledger: Ledger) -> State:
-    """`state` if all its objects are intact; without the round in flight if only that is damaged; else the last
-    checkpoint with the present bill. Raises `Unresumable` where that is damaged too, or there is none."""
+    """Return `state` if all its objects are intact.
+
+    If only the round in flight is damaged, the state comes without it, else it is the last checkpoint with the present
+    bill. Raises `Unresumable` if the checkpoint is damaged too, or missing."""
     if not (problem := find_damaged(storage, state.durable_refs)):
         if not find_damaged(storage, state.round_refs):
             return state
@@ -36,8 +38,8 @@ def intact_state(plan: Plan, state: State, storage: Storage, ledger: Ledger) -> 
 
 
 def leftover_keys(plan: Plan, state: State, checkpoint: Record | None, stored_keys: list[str]) -> list[str]:
-    """Those of the `stored_keys` whose objects are of later rounds or of unanswered attempts, which a power loss may
-    have torn. After a kill between their commits the checkpoint may be newer than the state."""
+    """Return the `stored_keys` of objects from later rounds or unanswered attempts. A power loss may have torn them.
+    After a kill between their commits the checkpoint may be newer than the state."""
     checkpoint_refs = decode_state(checkpoint.body).durable_refs if checkpoint else ()
     refs = (*state.durable_refs, *state.round_refs, *checkpoint_refs, *plan.inputs.refs())
     keys_in_use = {ref.key for ref in refs} | set(state.checkpointed)
@@ -45,7 +47,7 @@ def leftover_keys(plan: Plan, state: State, checkpoint: Record | None, stored_ke
 
 
 def _is_half_written(plan: Plan, state: State, key: str) -> bool:
-    """Whether a task of the round in flight may still store the object's siblings: functions in the cloud go on
-    without the process that drove them, and objects of a cloud are never torn."""
+    """Return whether a task of the round in flight may still store the object's siblings. Functions in the cloud
+    outlive their driver, and objects of a cloud are never torn."""
     works = state.slots if plan.platform.functions_outlive_driver else ()
     return any(key.startswith(f"{keys.output_prefix(state.round, work)}.") for work in works)

@@ -14,7 +14,7 @@ from marless.functions.encoding import JsonDecoder, Undecodable, from_json, own_
 MANIFEST = "plan"
 STUDY = "study:"
 """What a study's name begins with among the runs of its tenant, whose names have no colon."""
-# Programs before the inputs were one field of plan.json and of a manifest wrote each beside the other fields.
+# Older programs wrote each input as a separate field of plan.json and of a manifest.
 _ONCE_SEPARATE = ("opponents", "dataset")
 
 
@@ -26,14 +26,14 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     config: RunConfig
     # The hash of the program that began the run.
     code: str
-    # The plan.json of the run's folder, from which another machine can make the folder.
+    # The plan.json of the run's folder. Another machine can make the folder from it.
     identity: msgspec.Raw
     # Qualified names of the actor, the learner, the evaluator and the coordinator.
     functions: dict[str, str]
     platform: Platform
     inputs: RunInputs = NO_INPUTS
     format_version: int | msgspec.UnsetType = msgspec.field(default_factory=own_format)
-    # The study whose governor began the run and says what it may use; '' without one.
+    # The study that began the run and limits it, or ''.
     study: str = ""
 
     def plan(self) -> Plan:
@@ -62,7 +62,7 @@ def write(ledger: Ledger, manifest: RunManifest) -> None:
 
 
 def read(ledger: Ledger) -> RunManifest | None:
-    """The run's manifest; None when the ledger has no such run. Raises `Undecodable`."""
+    """Return the run's manifest, or None if the ledger lacks the run. Raises `Undecodable`."""
     record = ledger.load(MANIFEST)
     return _decode(record.body) if record else None
 
@@ -80,7 +80,7 @@ def _decode(body: bytes) -> RunManifest:
 
 
 def _with_abilities(body: bytes) -> bytes:
-    """The manifest with the platform's abilities; older programs wrote `fixed_sizes`, which stood for them all."""
+    """Return the manifest with the platform's abilities. Older programs wrote `fixed_sizes` in their place."""
     try:
         fields = from_json(body, dict[str, msgspec.Raw])
         platform = from_json(bytes(fields["platform"]), dict[str, msgspec.Raw])
@@ -89,7 +89,7 @@ def _with_abilities(body: bytes) -> bytes:
         abilities = from_json(to_json(platform), Platform)
         abilities = abilities.on_lambda("emulated" if abilities.cpu_scaling else "aws")
     except (KeyError, Undecodable):
-        return body  # whoever decodes it says what it should have been
+        return body  # decoding it fails with a description
     return to_json({**fields, "platform": abilities})
 
 
@@ -98,6 +98,6 @@ def with_inputs_together(body: bytes) -> bytes:
     try:
         fields = from_json(body, dict[str, msgspec.Raw])
     except Undecodable:
-        return body  # whoever decodes it says what it should have been
+        return body  # decoding it fails with a description
     separate = {name: fields.pop(name) for name in _ONCE_SEPARATE if name in fields}
     return to_json({**fields, "inputs": separate}) if separate else body

@@ -1,7 +1,7 @@
-"""The governor of a study in the cloud: begins its runs, and says what each may use.
+"""The governor of a study in the cloud: begins its runs and sets the limits of each.
 
 It lives for one step, as the coordinator of a detached run does, called by the sweep and by runs that end. A step is
-one conditional write; all that follows it may be repeated, by whichever governor is called next.
+one conditional write. The next governor may repeat all later actions of the step.
 """
 
 from contextlib import suppress
@@ -21,7 +21,7 @@ from marless.functions.encoding import JsonDecoder, to_json
 from marless.functions.errors import StaleVersion, StorageFault
 
 PLAN = "plan"
-# How often a governor that another one overtook looks again.
+# How often a governor tries again after another governor overtook it.
 _TRIES = 3
 
 _PLAN_DECODER = JsonDecoder(StudyPlan)
@@ -53,9 +53,9 @@ class TenantDeployment(Protocol):
 
 
 def begin(deployment: TenantDeployment, plan: StudyPlan) -> StudyPlan:
-    """Writes a new study, or finds the one that is there, and calls its first governor; the study's plan.
+    """Write a new study, or find the existing one, and call its first governor. Returns the study's plan.
 
-    Raises `StorageFault`; whatever was written by then, the same call goes on.
+    Raises `StorageFault`. The same call then continues from the parts already written.
     """
     study = STUDY + plan.study
     with suppress(StaleVersion):
@@ -71,9 +71,9 @@ def begin(deployment: TenantDeployment, plan: StudyPlan) -> StudyPlan:
 
 
 def govern(deployment: TenantDeployment, study: str) -> dict[str, Any]:
-    """Takes a step of the study; returns how far it is.
+    """Take a step of the study and return its progress.
 
-    Raises `StaleVersion` when other governors were quicker, again and again, and `StorageFault`.
+    Raises `StorageFault`, and `StaleVersion` if other governors were quicker again and again.
     """
     if (plan := read_plan(deployment, study.removeprefix(STUDY))) is None:
         deployment.live.remove(study)
@@ -96,7 +96,7 @@ def govern(deployment: TenantDeployment, study: str) -> dict[str, Any]:
 
 
 def stop(deployment: TenantDeployment, plan: StudyPlan) -> None:
-    """Ends the study: its runs at work stop resumably, and those that wait never begin. Raises `StorageFault`."""
+    """End the study: its active runs stop resumably, and its waiting runs never begin. Raises `StorageFault`."""
     ledger = deployment.outside(STUDY + plan.study).ledger
     while True:
         state, version = _load_state(ledger)
@@ -109,13 +109,13 @@ def stop(deployment: TenantDeployment, plan: StudyPlan) -> None:
 
 
 def read_plan(deployment: TenantDeployment, study: str) -> StudyPlan | None:
-    """What the study was asked to be; None if there is none. Raises `Undecodable`."""
+    """Return the study's plan, or None. Raises `Undecodable`."""
     record = deployment.outside(STUDY + study).ledger.load(PLAN)
     return _PLAN_DECODER.decode(record.body, "the study's plan") if record else None
 
 
 def read_state(deployment: TenantDeployment, study: str) -> StudyState | None:
-    """How far the study is; None before its first step. Raises `Undecodable`."""
+    """Return the study's progress, or None before its first step. Raises `Undecodable`."""
     return _load_state(deployment.outside(STUDY + study).ledger)[0]
 
 
@@ -125,7 +125,7 @@ def _load_state(ledger: Ledger) -> tuple[StudyState | None, int]:
 
 
 def limited(deployment: TenantDeployment, study: str, plan: Plan) -> tuple[Plan, tuple[int, ...]]:
-    """The plan of a run with what its study grants it, and the bytes of each item that was read.
+    """Return the plan of a run with the limits of its study, and the bytes of each item that was read.
 
     A run that is over, and was taken up by hand, keeps to its own limits.
     """
@@ -156,7 +156,7 @@ def _outcome(ledger: Ledger) -> RunOutcome | None:
     manifest, state = run_manifest.read(ledger), load_state(ledger)
     if manifest is None or state is None:
         return RunOutcome(status="failed", dollars=0.0, reason=lease_.problem or "it never began")
-    # It is driven no more, so all that attempts without a report may have cost is on its bill.
+    # It is driven no more, so its bill holds the highest cost of all unreported attempts.
     plan = manifest.plan()
     dollars = float(budget.dollars(plan, budget.with_waiting(plan, state)))
     if state.status == "finished":
@@ -167,7 +167,7 @@ def _outcome(ledger: Ledger) -> RunOutcome | None:
 
 
 def _keep_going(deployment: TenantDeployment, plan: StudyPlan, run: str, is_live: bool) -> None:
-    """Begins a run at work unless an earlier governor has; lists it again where one died before it could."""
+    """Begin an active run unless an earlier governor has. List it again if a governor died before it could."""
     ledger = deployment.outside(run).ledger
     lease_, version = lease.read(ledger)
     if version:
@@ -179,7 +179,7 @@ def _keep_going(deployment: TenantDeployment, plan: StudyPlan, run: str, is_live
         lease.write(ledger, lease.Lease(holder=lease.CLOUD), 0)
     except StaleVersion:
         return  # another governor has begun it
-    # A sweep that found nobody driving may have removed it from the list.
+    # A sweep that saw the run without a driver may have removed it from the list.
     _list(deployment, run, plan.coordinator)
     with suppress(StorageFault):  # the sweep wakes it
         deployment.wake(plan.coordinator, run)

@@ -25,12 +25,12 @@ MOST_ROUNDS_UNSAVED = 10
 class PlannerLimits:
     """Conditions of a plan: prices, functions, and the user's limits.
 
-    `memory_mb` and `timeout_s` by function as configured, `peak_mb` the most that they used so far; a function without
-    measurements keeps its memory. `checkpoint_every` holds wherever objects are stored; inlined ones are stored
-    every `MOST_ROUNDS_UNSAVED` rounds at least. At most one of `deadline_s` (of
-    a round) and `dollars_per_hour` is given. With `fixed` functions have the memory they were deployed with. Without
-    `can_inline` no process lives from wave to wave that could keep objects: requests are events, and answers are
-    stored. `coordination_cost` depends on where the coordinator runs.
+    `memory_mb` and `timeout_s` are configured, by function. `peak_mb` is the most that they have used, and a function
+    without measurements keeps its memory. `checkpoint_every` applies to stored objects. Inlined objects are stored at
+    least every `MOST_ROUNDS_UNSAVED` rounds. At most one of `deadline_s` (of a round) and `dollars_per_hour` is given.
+    With `fixed` functions have the memory they were deployed with. If `can_inline` is False, no process keeps objects
+    between waves, because requests are events and answers are stored. `coordination_cost` depends on where the
+    coordinator runs.
     """
 
     prices: Prices
@@ -82,8 +82,10 @@ def options(layout: Layout, terms: PlannerLimits) -> list[RoundPlacement]:
 
 
 def reduce_to_limits(round_placement: RoundPlacement, layout: Layout, terms: PlannerLimits) -> RoundPlacement:
-    """`round_placement` within the platform's limits, where messages would be too large or cannot hold objects: fewer
-    rounds per task, objects in storage, and at last more rollouts per invocation, whose trajectories are one object."""
+    """Return `round_placement` within the platform's limits on messages.
+
+    If messages would be too large or cannot hold objects, it takes fewer rounds per task, then objects in storage.
+    Last, it takes more rollouts per invocation, which share one trajectory object."""
     inlining = (True, False) if round_placement.inline_objects and terms.can_inline else (False,)
     size = round_placement.rollouts_per_invocation
     while True:
@@ -121,7 +123,7 @@ def _most_unsaved(inline_objects: bool, terms: PlannerLimits) -> int:
 
 
 def is_possible(round_placement: RoundPlacement, layout: Layout, terms: PlannerLimits) -> bool:
-    """Whether memory and messages are large enough, and the rule is none that another one is here."""
+    """Return whether memory and messages are large enough and the rule differs from the other rules here."""
     rule = round_placement.rule
     if round_placement.memory_mb not in _memories(rule, terms) or not _is_distinct(rule, layout):
         return False
@@ -129,8 +131,8 @@ def is_possible(round_placement: RoundPlacement, layout: Layout, terms: PlannerL
 
 
 def _is_distinct(rule: str, layout: Layout) -> bool:
-    """Not where `balanced` is `packed`, with one slot, or `fused`, with one for every group; nor where the round
-    needs actors, and there are none."""
+    """Return False if `balanced` equals `packed` (one slot) or `fused` (a slot for every group). Also False if the
+    round needs actors and the rule has none."""
     if PLACEMENTS[rule].one_function and layout.workload.needs_actors:
         return False
     return not PLACEMENTS[rule].balances or len(layout.workload.packs) > 1
@@ -142,7 +144,7 @@ def whole_tasks(rounds: int, per_task: int) -> int:
 
 
 def _most_rounds(rule: str, inline_objects: bool, layout: Layout, terms: PlannerLimits) -> int:
-    """How many rounds one task may run; where objects are stored, at most the user's checkpoint interval."""
+    """Return the most rounds of one task. With stored objects this is at most the user's checkpoint interval."""
     if not PLACEMENTS[rule].one_function:
         return 1
     most = min(layout.workload.most_rounds, layout.most_rounds(inline_objects, _answer_limit(terms)))
@@ -161,10 +163,10 @@ def _answer_limit(terms: PlannerLimits) -> float:
 
 
 def _memories(rule: str, terms: PlannerLimits) -> list[dict[str, int]]:
-    """Memory by function: as configured, and a vCPU or less for functions with a known peak whose size may change.
+    """Return memory by function: as configured, and at most a vCPU for a known peak if sizes may change.
 
-    `whole` does the work of both functions in one, so it needs the sum of their peaks; where sizes are fixed it is left
-    out if the sum is known to be larger.
+    `whole` does the work of both functions in one, so it needs the sum of their peaks. With fixed sizes it is left out
+    if the sum is known to be larger.
     """
     needs = {name: terms.peak_mb[name] for name in PLACED if name in terms.peak_mb}
     names = [*PLACED]

@@ -1,9 +1,9 @@
-"""The cost of coordination: what the coordinator adds to every wave of tasks, by where it runs.
+"""The cost of coordination: the time and use that the coordinator adds to every wave, by its location.
 
-Latencies of AWS besides the work of tasks are medians per request. Estimates before a run need them; measurements of
-the run then replace them. Tails, throttling and retries are left out. Each has its source or a mark: [aws] published by
-AWS, [secondary] measured by others, [measured] measured for this project on the named machine, [assumed] a guess within
-the range of the named source.
+Latencies of AWS besides the work of tasks are medians per request. Estimates before a run need them. Measurements of
+the run then replace them. Tails, throttling and retries are left out. Each has its source or a mark. [aws] means
+published by AWS, and [secondary] means measured by others. [measured] means measured for this project on the named
+machine. [assumed] means a guess within the range of the named source.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ class Latency:
 
     `put`, `get`: a small object from a function. `per_mb`: every further megabyte (2^20 bytes). `ledger`: a request to
     the table. `invoke`: from a synchronous invocation to the start of the warm function, and from its end to the
-    answer. `hand_over`: the request of an asynchronous invocation; `event`: from there to the function's start. `away`:
+    answer. `hand_over`: the request of an asynchronous invocation. `event`: from there to the function's start. `away`:
     a round trip between the user's machine and the region. `cold`: the start of an environment before its INIT, not
-    billed; `init`: its INIT, on a whole vCPU. `turn`: one turn of the coordinator as a function, without waiting.
+    billed. `init`: its INIT, on a whole vCPU. `turn`: one turn of the coordinator as a function, without waiting.
     """
 
     put: float
@@ -45,7 +45,7 @@ class Latency:
     turn: float
 
     def storage_ms(self, usage: Usage) -> float:
-        """How long a function waits for storage, with one request after the other."""
+        """Return the milliseconds that a function waits for storage, with one request after the other."""
         size = usage.bytes_written + usage.bytes_read
         return usage.puts * self.put + usage.gets * self.get + size / 2**20 * self.per_mb
 
@@ -57,8 +57,8 @@ class Latency:
 
     @property
     def detached_wave_s(self) -> float:
-        """Seconds of a wave besides its tasks in a detached run: the last task reports and invokes the coordinator,
-        whose turn sends the next events."""
+        """Seconds of a wave besides its tasks in a detached run. The last task reports and invokes the coordinator. The
+        coordinator's turn sends the next events."""
         return (self.ledger + self.hand_over + self.event + self.turn_ms + self.event) / 1000
 
     @property
@@ -75,10 +75,10 @@ class Latency:
 
 # put, get: "tens of milliseconds" below 512 KB [aws: S3 user guide, "Timeouts and retries for latency-sensitive
 # applications"], these figures [assumed]. per_mb: 85 MB/s a connection [aws: the same chapter, "Horizontal scaling"].
-# ledger: "single-digit milliseconds" [aws: DynamoDB developer guide]. invoke: 25 ms warm [secondary: Wang et al.,
-# "Peeking behind the curtains of serverless platforms", USENIX ATC 2018]. event, hand_over, away, cold [assumed].
-# init: 0.55 s to import and 0.2 s to make clients, with files in memory [measured, a core of an AMD EPYC]; more from
-# files that are not [assumed]. turn: 41 ms of processor time with one to three tasks, in the emulated account
+# ledger: "single-digit milliseconds" [aws: DynamoDB developer guide]. Invoke: 25 ms warm [secondary: Wang et al.,
+# "Peeking behind the curtains of serverless platforms", USENIX ATC 2018]. Values of event, hand_over, away, cold:
+# [assumed]. Init: 0.55 s to import and 0.2 s to make clients, with files in memory [measured, a core of an AMD EPYC].
+# Files elsewhere take longer [assumed]. Turn: 41 ms of processor time with one to three tasks, in the emulated account
 # [measured, such a core].
 STANDARD = Latency(
     put=30, get=20, per_mb=12, ledger=5, invoke=25, event=60, hand_over=15, away=40, cold=300, init=1000, turn=40
@@ -87,7 +87,7 @@ STANDARD = Latency(
 EXPRESS = Latency(
     put=6, get=5, per_mb=12, ledger=5, invoke=25, event=60, hand_over=15, away=40, cold=300, init=1000, turn=40
 )
-# The account emulated on one machine: one server for all services, two cores [measured]; no distances.
+# The account emulated on one machine: one server for all services, two cores [measured], and no distances.
 EMULATED = Latency(
     put=5, get=5, per_mb=6, ledger=4, invoke=2, event=2, hand_over=2, away=0, cold=30, init=1000, turn=40
 )
@@ -98,7 +98,7 @@ LATENCIES: dict[LatencyName, dict[StorageClass, Latency]] = {
 
 
 def environments(widths: Sequence[int], concurrency: int) -> int:
-    """Execution environments that a function's widest wave needs; each starts once if waves follow quickly."""
+    """Return the environments that a function's widest wave needs. Each starts once if waves follow quickly."""
     return min(concurrency, max(widths, default=0))
 
 
@@ -109,10 +109,11 @@ COORDINATOR_MB = 1769
 
 
 class CoordinationCost(NamedTuple):
-    """`wave_s`: seconds between the last task of a wave and the start of the next one's. `deployed`: functions run in
-    the cloud and log there. `turn`: the use of one turn of the coordinator as a function; None where it is a process
-    that waits for its functions, outside the region if these are deployed. `line`: the use of storing a finished
-    round's line."""
+    """`wave_s`: seconds from a wave's last task to the start of the next wave.
+
+    `deployed`: functions run in the cloud and log there. `turn`: the use of one turn of the coordinator on Lambda. It
+    is None if the coordinator is a process that waits for its functions. Such a process is outside the region of
+    deployed functions. `line`: the use of storing a finished round's line."""
 
     wave_s: float = 0.0
     deployed: bool = False
@@ -121,12 +122,12 @@ class CoordinationCost(NamedTuple):
 
     @property
     def outside(self) -> bool:
-        """Whether answers leave the region."""
+        """True if answers leave the region."""
         return self.deployed and self.turn is None
 
     @property
     def detached(self) -> bool:
-        """Whether functions are invoked asynchronously."""
+        """True if functions are invoked asynchronously."""
         return self.turn is not None
 
     def wave_meter(self, tasks: int) -> Meter:
@@ -145,7 +146,7 @@ def outside(latency: Latency) -> CoordinationCost:
 
 
 def detached(latency: Latency, ledger_bytes: int, memory_mb: int = COORDINATOR_MB) -> CoordinationCost:
-    """Functions in the cloud, the coordinator among them, for a run whose ledger item has `ledger_bytes`.
+    """Return the cost with functions and coordinator in the cloud, for a ledger item of `ledger_bytes`.
 
     Commits are left out: every run makes the same ones.
     """
@@ -161,8 +162,8 @@ def detached(latency: Latency, ledger_bytes: int, memory_mb: int = COORDINATOR_M
 
 @cache
 def reports(tasks: int) -> Meter:
-    """The use of completion reports of `tasks` tasks: each writes to a set of `FAN`, and for every full set there is a
-    write to the set above; the tasks' sets and a header for every answer are read."""
+    """Return the use of completion reports of `tasks` tasks. Each task writes to a set of `FAN`, and every full set
+    causes a write to the set above. Reads take the tasks' sets and a header per answer."""
     full, rest = divmod(tasks, FAN)
     meter = Meter(gets=tasks)
     for members, number in ((FAN, full), (rest, bool(rest))):

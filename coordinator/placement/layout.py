@@ -25,16 +25,16 @@ class RoundWorkload:
     """The work of a round, independent of its placement.
 
     `members[group]` of the `agents` learn in a group. A rollout has `rollout_steps` environment steps and ends
-    `rollout_episodes` episodes. For `most_rounds` rounds no rule reads their results and no evaluation is due. Bytes:
-    `rollout_bytes` of a rollout's trajectory, `policy_bytes` of all groups' policies, `learner_bytes` of the rest of
-    their state, `tensor_bytes` of all tensors that stages pass on within a round, `sums_bytes` of all groups' sums over
-    a micro-batch (None if no task sums), `ledger_bytes` of the run's item, `table_bytes` of all tables that learners
-    report in a round. `width` functions run at once. `regroups`: the round may end with another team. `replays`:
-    trajectories are stored for later rounds; learners count as warm, so that they read only new ones. `packs`: the
-    groups as `balanced` packs them. `unfinished_bytes` of a rollout's episodes continue in the next round; 0 if all
-    end. `opponent_reads`: the most objects with policies of one checkpoint of a league, whose rollouts are played by
-    actors, each alone; None without a league. `lag`: how many rounds before it a round learns from; with 1 or more
-    learners begin beside the actors.
+    `rollout_episodes` episodes. `most_rounds` rounds need neither decisions nor evaluations. Bytes: `rollout_bytes` of
+    a rollout's trajectory, `policy_bytes` of all groups' policies, `learner_bytes` of the rest of their state,
+    `ledger_bytes` of the run's item. `tensor_bytes` counts all tensors that stages pass on within a round, and
+    `table_bytes` all tables that learners report in a round. `sums_bytes` counts all groups' sums over a micro-batch,
+    and is None otherwise. `width` functions run at once. `regroups`: the round may end with another team. `replays`:
+    trajectories are stored for later rounds. Learners count as warm, so that they read only new trajectories. `packs`:
+    the groups as `balanced` packs them. `unfinished_bytes` of a rollout's episodes continue in the next round, 0 if all
+    end. `opponent_reads`: the most objects with policies of one checkpoint of a league. Each rollout of a league has
+    its own actor. None outside a league. `lag`: the age in rounds of the data that a round learns from. With 1 or more,
+    learners begin together with the actors.
     """
 
     agents: int
@@ -61,7 +61,7 @@ class RoundWorkload:
 
     @property
     def needs_actors(self) -> bool:
-        """Whether one function cannot play and learn."""
+        """True if one function cannot both play and learn."""
         return self.opponent_reads is not None or self.lag > 0
 
 
@@ -88,7 +88,7 @@ class PlannedTask(NamedTuple):
 
 
 class PlannedGate(NamedTuple):
-    """Tasks of a round, and the positions in the list of gates of those that they wait for, which precede them."""
+    """Tasks of a round, and the positions of the earlier gates that these tasks wait for."""
 
     tasks: list[PlannedTask]
     after: tuple[int, ...]
@@ -122,7 +122,7 @@ class Layout:
         return self._rounds[rule]
 
     def gates(self, round_placement: RoundPlacement) -> list[PlannedGate]:
-        """The tasks of the round, or the one task of several rounds, by what they wait for."""
+        """Return the tasks of the round, or the one task of several rounds, by their dependencies."""
         key = (round_placement.rule, round_placement.rollouts_per_invocation, round_placement.rounds_per_task)
         if key not in self._gates:
             self._gates[key] = [
@@ -145,7 +145,7 @@ class Layout:
         return [*waves.values()]
 
     def _placed(self, tasks: Sequence[PlannedTask], round_placement: RoundPlacement) -> Iterator[PlannedTask]:
-        """The tasks, with what depends on how many rollouts or rounds are in an invocation."""
+        """Yield the tasks, with the properties that depend on the rollouts or rounds of an invocation."""
         workload, rounds = self.workload, round_placement.rounds_per_task
         per_invocation = 1 if workload.opponent_reads is not None else round_placement.rollouts_per_invocation
         numbers = Counter[int]()
@@ -182,7 +182,7 @@ class Layout:
         )
 
     def events(self, round_placement: RoundPlacement) -> Meter:
-        """The requests beside the invocations of a round, or of a task of several rounds, if all are asynchronous."""
+        """Return the other requests of a round, or of a task of several rounds, if all invocations are asynchronous."""
         meter = Meter()
         for task in self.tasks(round_placement):
             size = message_size.request_bytes(task.reads, self.workload.rollouts, self.workload.agents)
@@ -199,7 +199,7 @@ class Layout:
         return sum(task.number * _answer_bytes(task, inline_objects) for task in self.tasks(round_placement))
 
     def most_rounds(self, inline_objects: bool, size: float) -> int:
-        """How many rounds one task of `whole` can run with an answer of at most `size` bytes; at least one."""
+        """Return how many rounds one task of `whole` can run with an answer of at most `size` bytes, at least one."""
         state_bytes = sum(self.played_round(WHOLE).state.values())
         around = message_size.answer_bytes(2, inline_objects * message_size.base64_bytes(state_bytes))
         a_round = self._sampled_bytes() + self._learned_bytes()
@@ -208,9 +208,9 @@ class Layout:
     def operations(self, round_placement: RoundPlacement) -> Meter:
         """Invocations, storage and ledger use of a round (of one task, for `whole`) without checkpoints.
 
-        Counts are those of a round after one with the same placement, without retries and evaluations; bytes assume
-        that all parts of the learner's state have one size. The end of a round and the dispatch of the next are one
-        commit, and every wave of learners is another.
+        Counts belong to a round that follows a round with the same placement, without retries and evaluations. Bytes
+        assume that all parts of the learner's state have one size. The end of a round and the dispatch of the next are
+        one commit, and every wave of learners is another.
         """
         tasks = self.tasks(round_placement)
         storing_tasks = [] if round_placement.inline_objects else tasks
@@ -283,7 +283,7 @@ def sampling_bytes(workload: RoundWorkload, rollouts: int) -> float:
 
 
 def report_bytes(workload: RoundWorkload, stages: int, groups: Sequence[int], trains: bool = True) -> float:
-    """Bytes of the reply of `stages` for `groups`; if it trains policies, it reports tables of all members."""
+    """Return the bytes of the reply of `stages` for `groups`. With `trains` it reports tables of all members."""
     agents = sum(workload.members[group] for group in groups) if trains else 0
     sharing = sum(members for group in groups if (members := workload.members[group]) > 1)
     tables = workload.table_bytes * agents / workload.agents

@@ -1,8 +1,8 @@
-"""What a round costs at list prices in the configured placement, by counts alone.
+"""The cost of a round at list prices in the configured placement, by counts alone.
 
-Nothing here is measured: requests and commits are counted as `marless.coordinator.placement.layout` makes them, and
-compute by agents and steps at a nominal speed. So rules that change weights may read these prices.
-Unit costs are floats, for hundreds of candidate placements; `bill.bill` computes the exact ones.
+Nothing here is measured. `marless.coordinator.placement.layout` counts requests and commits, and compute follows from
+agents and steps at a nominal speed. So rules that change weights may read these prices. Unit costs are floats, for
+hundreds of candidate placements. `bill.bill` computes the exact costs.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Parts(NamedTuple):
 
 
 class Tariff(NamedTuple):
-    """Dollars per GB-second, request, byte and so on; `mb_per_vcpu` as in the price list."""
+    """Dollars per GB-second, request, byte and so on. `mb_per_vcpu` comes from the price list."""
 
     gb_second: float
     request: float
@@ -85,7 +85,7 @@ ITEM_BYTES = 4096
 
 
 class RoundPrice(NamedTuple):
-    """`overhead`: the rest of a round in prices of one rollout; `rollout`: dollars of one rollout."""
+    """`overhead`: the rest of a round in prices of one rollout. `rollout`: dollars of one rollout."""
 
     overhead: float
     rollout: float = 0.0
@@ -96,7 +96,7 @@ class RoundPrice(NamedTuple):
 
 
 class PricedPlacement(NamedTuple):
-    """The placement that a price is for: `rule` and the next two as in `placement`, and `most` rollouts at most."""
+    """The placement that a price is for: `most` is the most rollouts, the other fields follow `placement`."""
 
     rule: str
     rollouts_per_invocation: int
@@ -105,13 +105,13 @@ class PricedPlacement(NamedTuple):
 
 
 def list_price(priced: PricedPlacement, layout: Callable[[int], Layout], tariff: Tariff) -> RoundPrice:
-    """The price of a round in the placement; for `auto` in the cheapest of all placements for the most rollouts.
+    """Return the price of a round in the placement, or for `auto` in the cheapest one for the most rollouts.
 
     `layout` takes a number of rollouts. A round of I rollouts costs about ``rest + I * rollout``: exactly where every
     invocation samples equally many. Where the rollouts of a round are one invocation, one more costs its steps only.
     """
     if PLACEMENTS[priced.rule].planned:
-        # What `auto` may choose, with objects inside messages and all rollouts in one invocation.
+        # The choices of `auto`, with objects inside messages and all rollouts in one invocation.
         candidates = [_placement(PricedPlacement(rule, priced.most, True, priced.most)) for rule in LEARNER_PLACEMENTS]
     else:
         candidates = [_placement(priced)]

@@ -1,7 +1,7 @@
 """Sizes of messages as JSON, and the platform's limits.
 
 Objects inside messages are base64, four bytes for three. The rest of a message was measured on requests and answers of
-all kinds of tasks; the constants are above the measurements, and a test compares them with real messages.
+all kinds of tasks. The constants are above the measurements, and a test compares them with real messages.
 """
 
 # Lambda's limits of the payload of synchronous and asynchronous invocations (developer guide, "Lambda quotas").
@@ -10,21 +10,21 @@ ASYNCHRONOUS_BYTES = 2**20
 # The answer to an asynchronous invocation is in the header of an object, which safetensors limits ("Format").
 HEADER_BYTES = 100_000_000
 
-# Address, hyperparameters and options of a task or an answer; measured: 1.3 KB.
+# Address, hyperparameters and options of a task or an answer. Measured: 1.3 KB.
 ENVELOPE_BYTES = 4096
-# A reference to an object, and the key of an inlined object; measured: 170 and 70 bytes.
+# A reference to an object, and the key of an inlined object. Measured: 170 and 70 bytes.
 REF_BYTES = 300
-# A rollout's number in a request; an agent's name and group, in its team and in another one.
+# A rollout's number in a request. An agent's name and group, in its team and in another team.
 ROLLOUT_BYTES = 6
 AGENT_BYTES = 128
 # A number as text.
 NUMBER_BYTES = 25
-# Metrics of a stage for a group, summaries included; measured: 5 of 47 bytes. Env metrics: at most 32.
+# Metrics of a stage for a group, with summaries. Measured: 5 of 47 bytes. Env metrics: at most 32.
 METRICS_BYTES = 10 * 64
-# Metrics of an agent in a group of several; measured: 4 of 51 bytes.
+# Metrics of an agent in a group of several. Measured: 4 of 51 bytes.
 AGENT_METRICS_BYTES = 5 * 64
 SCALARS_BYTES = 32 * 64
-# Name and shape of a table; measured: 45 bytes.
+# Name and shape of a table. Measured: 45 bytes.
 TABLE_BYTES = 96
 
 
@@ -49,7 +49,7 @@ def sampling_bytes(rollouts: int, rollout_episodes: int, agents: int) -> float:
 
 
 def learning_bytes(stages: int, groups: int, agents: int, table_bytes: float, sharing: int = 0) -> float:
-    """Bytes of the reply to learning in one round: metrics of every stage and group, and of `sharing` agents that share
-    networks; two tables per agent, `table_bytes` in all."""
+    """Return the bytes of the reply to one round's learning. It has metrics of every stage and group, and of `sharing`
+    agents that share networks. It has two tables per agent, `table_bytes` in all."""
     metrics = stages * groups * METRICS_BYTES + sharing * AGENT_METRICS_BYTES
     return metrics + 2 * agents * TABLE_BYTES + base64_bytes(table_bytes)

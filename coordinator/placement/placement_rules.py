@@ -49,7 +49,7 @@ class Work:
         return ((part, group) for stage, group in self.runs(stages) for part in stage.writes)
 
     def trains(self, stages: Sequence[StageSpec]) -> bool:
-        """Whether it writes policies."""
+        """Return whether it writes policies."""
         return any("policy" in stage.writes for stage, _ in self.runs(stages))
 
     def runs(self, stages: Sequence[StageSpec]) -> Iterator[tuple[StageSpec, int]]:
@@ -82,15 +82,16 @@ class LearnerPlacement(Protocol):
 
 
 def split(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> list[list[Work]]:
-    """One invocation per stage and group, the decomposition of the MARLess paper (Fig. 5); one for a team stage.
+    """Make one invocation per stage and group, the decomposition of the MARLess paper (figure 5).
 
-    A single stage runs all updates in one invocation; several wait for each other in every update.
+    A team stage has one invocation. A single stage runs all updates in one invocation. Several stages wait for each
+    other in every update.
     """
     return _works(schedule.split(stages, groups, updates), stages, updates)
 
 
 def fused(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> list[list[Work]]:
-    """One invocation per group with all its stages; stages that couple the groups split it into several."""
+    """Make one invocation per group with all its stages. Stages that couple the groups split it into several."""
     return _works(schedule.fused_schedule(stages, groups, updates), stages, updates)
 
 
@@ -100,7 +101,7 @@ def packed(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1)
 
 
 def balanced(stages: Sequence[StageSpec], groups: Sequence[int], updates: int, packs: Packs) -> list[list[Work]]:
-    """As `fused`, with the groups of a pack in one invocation; stages of the whole team are left as they are."""
+    """Divide the work like `fused`, with a pack's groups in one invocation. Stages of the whole team stay whole."""
     if len(packs) == 1:
         return packed(stages, groups, updates)
     return [
@@ -114,10 +115,10 @@ def balanced(stages: Sequence[StageSpec], groups: Sequence[int], updates: int, p
 
 
 def halves_of(stages: Sequence[StageSpec], updates: int) -> tuple[tuple[str, ...], ...]:
-    """The stages of the two halves of a group's work that two invocations may do at once: of the stages that no other
-    waits for every second one, with all that these wait for, which both do.
+    """Return the stages of the two halves of a group's work that two invocations may do at once.
 
-    Empty where groups or updates wait for each other, or all stages but one are waited for.
+    Final stages alternate between the halves. Both halves repeat the stages that these wait for. Empty where groups or
+    updates wait for each other, or all stages but one are waited for.
     """
     awaited = {before for stage in stages for before in stage.after}
     ends = [stage.name for stage in stages if stage.name not in awaited]
@@ -134,10 +135,10 @@ def _up_to(stages: Sequence[StageSpec], ends: Sequence[str]) -> tuple[str, ...]:
 
 
 def balance(loads: Mapping[int, float], slots: int) -> Packs:
-    """Groups with so much work each, in `slots` packs of about equal work: none takes over 4/3 of the least possible.
+    """Pack groups with these loads into `slots` packs of about equal work, at most 4/3 of the least possible.
 
     The group with most work comes first, each into the pack that has least (Graham 1969, "Bounds on Multiprocessing
-    Timing Anomalies"). Empty where every group has a slot of its own.
+    Timing Anomalies"). Empty if every group has a slot.
     """
     if slots >= len(loads):
         return ()
@@ -151,10 +152,11 @@ def balance(loads: Mapping[int, float], slots: int) -> Packs:
 
 
 def divide(packs: Packs, loads: Mapping[int, float], half_loads: Mapping[int, Sequence[float]], slots: int) -> Packs:
-    """`packs` as `balance` makes them of these `loads`, with some groups halved, where the largest pack has then less
-    work. `half_loads`: the work of a group's two halves, see `halves_of`.
+    """Return `packs`, made by `balance` of these `loads`, with some groups halved if that reduces the largest pack's
+    work.
 
-    While it helps, half of a group goes from the pack with most work to that with least.
+    `half_loads`: the work of a group's two halves, see `halves_of`. While it helps, half of a group moves from the pack
+    with most work to the pack with least.
     """
     new = [[*pack] for pack in packs or [(group,) for group in loads]]
     pack_loads = [sum(loads[group] for group in pack) for pack in new]
@@ -186,8 +188,8 @@ def _works(shares: schedule.Schedule, stages: Sequence[StageSpec], updates: int)
 
 
 def _of_packs(work: Work, packs: Packs, halves: Sequence[Sequence[str]]) -> Iterator[Work]:
-    """The works of the packs whose first group is that of `work`. The number of packs in their names tells them from
-    those of any other number of packs of the same groups."""
+    """Yield the works of the packs that begin with the first group of `work`. Their names contain the number of packs,
+    which distinguishes other divisions of the same groups."""
     before, _ = work.name.rsplit("/", 1)
     for number, pack in enumerate(packs):
         if pack[0] == work.groups[0]:
@@ -202,13 +204,13 @@ def _of_packs(work: Work, packs: Packs, halves: Sequence[Sequence[str]]) -> Iter
 
 
 def _half_of(group: int, packs: Packs, number: int) -> list[int]:
-    """Which half of the group's work the pack does, 0 or 1, if it is halved."""
+    """Return the half of the group's work that the pack does: [0] or [1], or [] for a whole group."""
     holders = [other for other, pack in enumerate(packs) if group in pack]
     return [holders.index(number)] if len(holders) > 1 else []
 
 
 def _work(share: Share, stages: Sequence[StageSpec], updates: int) -> Work:
-    """The share as a work, whose name has the updates, stages and group in which it differs from other works."""
+    """Return the share as a work. Its name has the updates, stages and group that distinguish it from other works."""
     specs = [stage for stage in stages if stage.name in share.stages]
     later = {before for stage in stages if stage not in specs for before in stage.after}
     parts = ["learn"]
@@ -230,7 +232,7 @@ def _work(share: Share, stages: Sequence[StageSpec], updates: int) -> Work:
 
 @dataclass(frozen=True)
 class PlacementRule:
-    """How a round's learning is spread over invocations; calling it returns the learners' schedule."""
+    """A way to spread a round's learning over invocations. Calling it returns the learners' schedule."""
 
     schedule: LearnerPlacement
     one_function: bool = False
@@ -246,8 +248,8 @@ class PlacementRule:
         return balanced(stages, groups, updates, packs) if packs else self.schedule(stages, groups, updates)
 
     def packs_groups(self, groups: int, platform: Platform) -> bool:
-        """Whether so many groups are packed by slots: not where each has a slot of its own and what more of them do is
-        paid for, so that half a group in each would only buy invocations and requests."""
+        """Return whether the groups are packed by slots. It is False if each group has a slot and more slots cost
+        money: half a group in each would only buy invocations and requests."""
         return self.balances and (platform.idle_slots_free or platform.concurrency < groups)
 
 
@@ -277,10 +279,10 @@ WHOLE, PACKED, FUSED, AUTO = "whole", "packed", "fused", "auto"
 
 
 class RoundPlacement(Message, frozen=True, kw_only=True):
-    """How a round is spread over invocations.
+    """The way that a round is spread over invocations.
 
-    `rounds`: how many rounds one task of `whole` runs; other rules ignore it. `inline_objects`: objects are sent inside
-    messages and stored at checkpoints only, every `checkpoint_every` rounds. `memory_mb` by name of function; other
+    `rounds`: the rounds of one task of `whole`, ignored by other rules. `inline_objects`: objects are sent inside
+    messages and stored at checkpoints only, every `checkpoint_every` rounds. `memory_mb` by name of function. Other
     functions have the configured size. `packs`: the groups that learn together, of `balanced`.
     """
 
@@ -306,11 +308,11 @@ class RoundPlacement(Message, frozen=True, kw_only=True):
 def list_overhead(prices: Prices, agents: int, stages: Sequence[StageSpec], storage: StorageClass) -> float:
     """The cost of a round besides its rollouts, in prices of one rollout.
 
-    Counts requests at list prices in the paper's decomposition (`split`, every agent a separate group), wherever the
-    round runs and however long it takes: a weight must not depend on placement or on a clock. A rollout is an
-    invocation, a PUT of its trajectory and a GET of it by every learner function. A round is, besides, an invocation of
-    every learner function and a PUT of every object that these store: the learner's state, policies where the stage
-    trains them, tensors where a later stage reads them.
+    Counts requests at list prices in the paper's decomposition (`split`, every agent a separate group). A weight must
+    not depend on placement or a clock, so both are ignored. A rollout is an invocation, a PUT of its trajectory and a
+    GET of it by every learner function. The rest of a round is an invocation of every learner function and a PUT of
+    every object that it stores. Objects are the learner's state, policies if the stage trains them, and tensors that a
+    later stage reads.
     """
     s3 = prices.s3_class(storage)
     per_million = prices.lambda_.requests_per_million, 1000 * s3.put_per_thousand, 1000 * s3.get_per_thousand
@@ -334,8 +336,8 @@ def packs(rollouts: int, per_invocation: int) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=64)
 def packs_of_parts(rollouts: int, per_invocation: int, size: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """Rollouts 0..rollouts-1 in order, in parts of `size`, each in packs of at most `per_invocation`; cached, because a
-    round may have thousands."""
+    """Return rollouts 0..rollouts-1 in order, in parts of `size`, each in packs of at most `per_invocation`. Cached,
+    because a round may have thousands."""
     return tuple(
         tuple(part[pack[0] : pack[-1] + 1] for pack in packs(len(part), per_invocation))
         for part in packs(rollouts, size)

@@ -3,7 +3,7 @@
 Pure arithmetic over list prices and the measured `marless.coordinator.placement.timings` of the run, so two equal runs
 may place a round differently, with the same weights. Functions count as warm, and evaluations are left out: no
 placement changes them. The coordinator's part of every wave is in `marless.coordinator.placement.coordination_cost`.
-Memory buys a share of a vCPU as in `bill.billed_ms`: less than a whole one slows a task down, more speeds up nothing,
+Memory buys a share of a vCPU, see `bill.billed_ms`. Less than a whole vCPU slows a task down, but more gives no speed,
 because functions use one thread.
 """
 
@@ -36,7 +36,7 @@ SIMPLEST = tuple(reversed(LEARNER_PLACEMENTS))
 
 
 class Unmeasured(Exception):
-    """No measured task determines the duration of a kind of task; the message names the kind."""
+    """No measured task determines the duration of a kind of task. The message names the kind."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Forecast:
     `coordination`.
 
     `seconds` is the wall clock, `busy_s` the sum over all tasks on whole cores. `longest_s` is the longest task by
-    function. The dollars of a checkpoint are spread over its rounds; so are, with inlined objects, those of the rounds
-    that are repeated after a loss.
+    function. The dollars of a checkpoint are spread over its rounds. With inlined objects this includes the dollars of
+    rounds repeated after a loss.
     """
 
     round_placement: RoundPlacement
@@ -78,9 +78,9 @@ Measure = Callable[[Forecast], float]
 def plan(
     round_: int, layout: Layout, timings: Mapping[str, Fit], terms: PlannerLimits, current: RoundPlacement | None = None
 ) -> RoundPlacement:
-    """Where round `round_` runs: the first two explore, the others follow `choose`, unless that saves too little over
-    the `current` placement.
+    """Return the placement of round `round_`.
 
+    The first two rounds explore. The others follow `choose`, unless that saves too little over the `current` placement.
     An exploration that would come near its time-out is skipped.
     """
     exploring = explore(round_, layout.workload, terms)
@@ -97,13 +97,13 @@ def plan(
 
 
 def forecasts(layout: Layout, timings: Mapping[str, Fit], terms: PlannerLimits) -> list[Forecast]:
-    """Forecasts of all candidates; those that come near a time-out only if all do. Raises `Unmeasured`."""
+    """Return forecasts of all candidates. Those near a time-out count only if all are near. Raises `Unmeasured`."""
     items = [forecast(one, layout, timings, terms) for one in options(layout, terms)]
     return [item for item in items if _within_timeouts(item, terms)] or items
 
 
 def explore(round_: int, workload: RoundWorkload, terms: PlannerLimits) -> RoundPlacement:
-    """Where rounds run before there are timings: a few actors first, then one, which separates overhead from work.
+    """Return a placement before there are timings: a few actors, then one, to separate overhead from work.
 
     One actor per rollout would measure more precisely and cost more than most runs save.
     """
@@ -117,7 +117,7 @@ def explore(round_: int, workload: RoundWorkload, terms: PlannerLimits) -> Round
 
 
 def pareto_front(forecasts: Iterable[Forecast]) -> list[Forecast]:
-    """The forecasts that no other beats in dollars or seconds without losing in the other; the cheapest first."""
+    """Return the Pareto front of the forecasts in dollars and seconds, cheapest first."""
     front: list[Forecast] = []
     for candidate in sorted(forecasts, key=lambda item: (item.dollars, item.seconds)):
         equal = bool(front) and (candidate.dollars, candidate.seconds) == (front[-1].dollars, front[-1].seconds)
@@ -129,11 +129,11 @@ def pareto_front(forecasts: Iterable[Forecast]) -> list[Forecast]:
 def choose(
     forecasts: Sequence[Forecast], deadline_s: float | None = None, dollars_per_hour: float | None = None
 ) -> Forecast:
-    """The cheapest forecast; with a deadline the cheapest that meets it, else the fastest; with a rate the fastest
-    that keeps it, else the cheapest.
+    """Return the cheapest forecast.
 
-    Forecasts that differ by less than `TOLERANCE` count as equal: of the cheapest the fastest is chosen, of the fastest
-    the cheapest, of the rest the simplest.
+    With a deadline it is the cheapest that meets it, else the fastest. With a rate it is the fastest that keeps it,
+    else the cheapest. Forecasts that differ by less than `TOLERANCE` count as equal. Among the cheapest the fastest
+    wins, among the fastest the cheapest, and then the simplest.
     """
     pool, first, second = _goal(forecasts, deadline_s, dollars_per_hour)
     limit = min(map(first, pool)) * (1 + TOLERANCE)
@@ -159,7 +159,7 @@ def _goal(
 
 
 def _is_worthwhile(now: Forecast, best: Forecast, terms: PlannerLimits) -> bool:
-    """Whether to change the placement: always if only `best` keeps the limit, else for a saving above `WORTHWHILE`."""
+    """Return whether to change the placement: if only `best` keeps the limit, or it saves more than `WORTHWHILE`."""
     pool, measure, _ = _goal([now, best], terms.deadline_s, terms.dollars_per_hour)
     if not any(item is now for item in pool):
         return True
@@ -242,10 +242,10 @@ def _estimate(
 
 
 def _critical_path_s(gates: list[tuple[list[tuple[float, int]], tuple[int, ...]]], width: int, wave_s: float) -> float:
-    """Seconds of a round of gates of (milliseconds, count) tasks, each with the positions of those that it waits for.
+    """Return the seconds of a round of gates of (milliseconds, count) tasks, each with the positions of earlier gates.
 
-    A gate begins when all of these have ended, and not before `width` slots can have done all the work up to there; nor
-    does the round end before they can have done all of it.
+    A gate begins when its earlier gates have ended and `width` slots have had time for all work up to it. The round
+    also ends only after `width` slots have had time for all its work.
     """
     ends, before = list[float](), list[set[int]]()
     work_s = [sum(ms * number for ms, number in tasks) / width / 1000 for tasks, _ in gates]

@@ -1,8 +1,7 @@
-"""Durations of tasks, fitted to those that ended: a line per kind of task, milliseconds by size; and of waves of tasks.
+"""Durations of tasks and of waves of tasks, fitted to ended tasks: a line per kind, milliseconds by size.
 
-Every round the earlier observations lose a tenth of their weight, so that a slow start fades. Durations are those of a
-whole core: measurements on a share of a vCPU go through `whole_core_ms` first. Fits change where work runs, never its
-results.
+Every round the earlier observations lose a tenth of their weight, so that a slow start fades. Durations are on a whole
+core: `whole_core_ms` first converts measurements on a share of a vCPU. Fits change where work runs, never its results.
 """
 
 import heapq
@@ -13,11 +12,11 @@ from marless.coordinator.placement.placement_rules import SUMS
 from marless.functions.messages.message import Message
 
 FORGETTING = 0.9
-# One size does not determine a line: this much of a duration (that of an empty call) then counts as independent of the
-# size, and the rest as proportional to it.
+# One size does not determine a line. Then the duration of an empty call counts as independent of the size, and the rest
+# as proportional to it.
 OVERHEAD_MS = 2.0
-# Sizes with a smaller squared coefficient of variation count as one: with 10 % noise, ten rounds would determine the
-# overhead only to a third of the duration.
+# Sizes with a smaller squared coefficient of variation count as one size. With 10 % noise, ten rounds would determine
+# the overhead only to a third of the duration.
 LEAST_SPREAD = 0.01
 
 
@@ -59,13 +58,13 @@ def whole_core_ms(ms: float, memory_mb: int, mb_per_vcpu: int) -> float:
     """The duration on a whole core of a task that took `ms` in a function of `memory_mb`, as the platform measured it.
 
     Undoes the CPU scaling of `bill.billed_ms`. Waiting does not scale with memory, so predictions for functions of
-    another size are too low; those for the same size are exact.
+    another size are too low. Predictions for the same size are exact.
     """
     return ms / max(1.0, mb_per_vcpu / memory_mb)
 
 
 def predict(timings: Mapping[str, Fit], kind: str, size: float, style: str = "") -> float | None:
-    """Milliseconds of a task, never negative; None for a kind without observations."""
+    """Return the milliseconds of a task, at least 0, or None for an unobserved kind."""
     if (fitted_line := line(timings, kind)) is None:
         return None
     overhead, slope = fitted_line
@@ -77,8 +76,8 @@ def predict(timings: Mapping[str, Fit], kind: str, size: float, style: str = "")
 def line(timings: Mapping[str, Fit], kind: str) -> tuple[float, float] | None:
     """(milliseconds of any task of the kind, milliseconds per size on top), neither negative.
 
-    Least squares over the quarter-plane in closed form: the free minimum if it lies inside, else the better of the two
-    edges, because the objective is convex. For a single size, `OVERHEAD_MS` and the rest in proportion.
+    Least squares over the quarter-plane in closed form. If the free minimum lies inside, it is used, else the better of
+    the two edges, because the objective is convex. For a single size, `OVERHEAD_MS` and the rest in proportion.
     """
     fit = timings.get(kind)
     if fit is None or fit.count <= 0:
@@ -113,7 +112,7 @@ def _add(fit: Fit, x: float, y: float, weight: float) -> Fit:
 
 
 def span(tasks: Sequence[tuple[float, int]], width: int) -> float:
-    """The end of the last of (milliseconds, count) tasks; each starts, in order, when one of `width` slots is free."""
+    """Return the end of the last of (milliseconds, count) tasks, started in order on `width` slots."""
     (first, number), *others = tasks
     width = min(width, sum(number for _, number in tasks))
     rows, more = divmod(number, width)
@@ -125,7 +124,7 @@ def span(tasks: Sequence[tuple[float, int]], width: int) -> float:
 
 
 def is_measured(workload: RoundWorkload, timings: Mapping[str, Fit]) -> bool:
-    """Whether the timings determine the duration of every kind of task."""
+    """Return whether the timings determine the duration of every kind of task."""
     kinds = ("sample", "learn", *((SUMS,) if workload.sums_bytes is not None else ()))
     return all(milliseconds(kind, 1.0, workload, timings) is not None for kind in kinds)
 
@@ -133,7 +132,7 @@ def is_measured(workload: RoundWorkload, timings: Mapping[str, Fit]) -> bool:
 def milliseconds(
     kind: str, size: float, workload: RoundWorkload, timings: Mapping[str, Fit], style: str = ""
 ) -> float | None:
-    """Duration of a task on a whole core; for an unmeasured kind composed of other kinds, None without these."""
+    """Return a task's milliseconds on a whole core. An unmeasured kind is composed of measured kinds, if possible."""
     measured_ms = predict(timings, kind, size, style)
     if measured_ms is not None or kind in ("sample", SUMS):
         return measured_ms
@@ -157,7 +156,7 @@ def _whole(size: float, workload: RoundWorkload, timings: Mapping[str, Fit]) -> 
 def _learning(kind: str, workload: RoundWorkload, timings: Mapping[str, Fit]) -> tuple[float, float] | None:
     """The line of an unmeasured kind of learner task, from its stages or else from tasks of all stages.
 
-    Stages in one task share one overhead, the largest; without measurements of its own a stage takes an equal share.
+    Stages in one task share one overhead, the largest. A stage without measurements takes an equal share.
     """
     every = [stage.name for stage in workload.stages]
     stages = every if kind == "learn" else kind.removeprefix("learn:").split("+")

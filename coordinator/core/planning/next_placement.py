@@ -52,9 +52,9 @@ def place_round(plan: Plan, state: State) -> RoundPlacement:
 
 
 def placement_changed(plan: Plan, state: State) -> bool:
-    """Whether the user has changed the placement since the round in flight began.
+    """Return whether the user has changed the placement since the round in flight began.
 
-    With another number of slots the round keeps its packs, whose learners may have answered.
+    With another number of slots the round keeps its packs, because their learners may have answered.
     """
     if PLACEMENTS[plan.config.placement.rule].planned:
         return False
@@ -125,7 +125,7 @@ def workload(plan: Plan, state: State) -> RoundWorkload:
 
 
 def _sums_bytes(plan: Plan, state: State) -> float | None:
-    """The bytes of all groups' sums over a micro-batch, or None if no task sums."""
+    """Return the bytes of all groups' sums over a micro-batch. None without micro-batches."""
     if not plan.config.pipeline.micro_batch:
         return None
     assert state.team is not None
@@ -146,8 +146,8 @@ def _unfinished_bytes(spec: EnvSpec, num_envs: int) -> float:
 def _packs(plan: Plan, state: State) -> Packs:
     """The groups, or halves of them, in as many packs as functions run at once.
 
-    A group's work is expected to grow with the rows that it learns from and with the bytes that its stages read, which
-    is the same after a resume; durations are measured by kind of task, not by group.
+    A group's work is expected to grow with the rows that it learns from and with the bytes that its stages read. Both
+    are the same after a resume. Measured durations are known by kind of task only.
     """
     assert state.team is not None
     spec, slots = spec_of(plan), plan.platform.concurrency
@@ -159,7 +159,7 @@ def _packs(plan: Plan, state: State) -> Packs:
 
     loads = {group: load(group, [stage.name for stage in spec.stages]) for group in sizes}
     packs = balance(loads, slots)
-    # What folds sums over micro-batches needs all parts of a group that these were made from.
+    # A function that folds sums over micro-batches needs all parts of a group that the sums were made from.
     halves = () if plan.config.pipeline.micro_batch else halves_of(spec.stages, plan.config.algorithm.updates_per_round)
     half_loads = {group: [load(group, half) for half in halves] for group in loads}
     return divide(packs, loads, half_loads, slots) if halves else packs
@@ -186,7 +186,7 @@ def terms(plan: Plan, state: State) -> PlannerLimits:
 
 
 def coordination(plan: Plan, state: State) -> CoordinationCost:
-    """Where the coordinator is, with the clock of AWS where functions run there."""
+    """Return the cost of coordination, with the clock of AWS if functions run there."""
     if not plan.platform.latency:
         return coordination_cost.LOCAL
     latency = LATENCIES[plan.platform.latency][plan.config.pricing.storage]
@@ -209,7 +209,7 @@ def rollout_bytes(spec: EnvSpec, steps: int, episodes: int) -> float:
     `marless.functions.data.trajectory`, if every episode is truncated."""
     row, after = float(4 * spec.state_size + 1), float(4 * spec.state_size + 16)
     for kind in spec.classes:
-        # Observation, action, log-probability, reward; terminated, alive; the mask.
+        # Observation, action, log-probability, reward, terminated, alive, mask.
         acts = len(kind.branches) or (kind.actions if kind.continuous else 1)
         row += len(kind.agents) * (4 * kind.observation_size + 4 * acts + 10 + (kind.actions if spec.masked else 0))
         after += len(kind.agents) * (4 * kind.observation_size + (kind.actions if spec.masked else 0))
@@ -217,10 +217,10 @@ def rollout_bytes(spec: EnvSpec, steps: int, episodes: int) -> float:
 
 
 def round_price(plan: Plan, state: State) -> RoundPrice:
-    """The price of the coming round at list prices, for rules that change weights: no clock and no bill enters.
+    """Return the list price of the coming round, for rules that change weights. It depends on no clock or bill.
 
-    It is that of a round of the present team: of the configured placement where the scaling rule reads that, else
-    the overhead of the MARLess paper's decomposition."""
+    The price is for a round of the present team. If the scaling rule reads the placement, the configured placement
+    counts, otherwise the overhead of the MARLess paper's decomposition."""
     config = plan.config
     assert state.team is not None
     if SCALING_RULES[config.scaling.rule].floor is None:

@@ -187,7 +187,7 @@ def _input_sizes(plan: Plan, workload: RoundWorkload) -> dict[str, float]:
 def _tasks_by_gate(
     plan: Plan, gates: Sequence[Gate], prediction: _Prediction, workload: RoundWorkload
 ) -> dict[str, list[PlannedTask]]:
-    """The tasks of each gate; those of equal micro-batches, and of equal updates, are counted once."""
+    """Return the tasks of each gate. Equal micro-batches share one count, and so do equal updates."""
     state = prediction.state
     sizes = [*enumerate(sum(map(len, packs.values())) for packs in rounds.micro_batches(plan, state))]
     counted_by: dict[str, object] = {
