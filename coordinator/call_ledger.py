@@ -1,7 +1,7 @@
 """The calls of resources by the tasks of a run: their payers and their completion times.
 
-Times are kept as counts in buckets of 2 % (DDSketch: Masson, Rim and Lee, "DDSketch: a fast and fully-mergeable
-quantile sketch with relative-error guarantees", VLDB 2019), because every commit of a run's state pays for its bytes.
+Times are counts in buckets of 2 %, because every commit of a run's state pays for its bytes. The method is DDSketch
+(Masson, Rim and Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees", VLDB 2019).
 They are shown, and no rule reads them.
 """
 
@@ -48,12 +48,12 @@ class CallTally(Message, frozen=True, kw_only=True):
 
     @property
     def mean_ms(self) -> float | None:
-        """The mean completion time, None without one."""
+        """The mean completion time in milliseconds, or None."""
         return self.sum_ms / self.timed if self.timed else None
 
     def quantile_ms(self, share: float) -> float | None:
-        """The shortest completion time that at least this share of the actions did not exceed, within 1 %; None without
-        one. Of less than a hundred p99 is the longest, so that it is not below their mean."""
+        """Return the `share` quantile of completion times in milliseconds, within 1 %, or None. With fewer than a
+        hundred times, p99 is the longest, so that it is at least their mean."""
         rank = ceil(share * self.timed)
         for index, count in sorted(self.buckets.items()):
             rank -= count

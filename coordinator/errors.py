@@ -8,17 +8,17 @@ from pathlib import Path
 from marless.functions.system_errors import ADVICE, explain
 from marless.functions.text.redaction import redact
 
-# A command that a signal ended exits with 128 plus the signal's number, as in shells.
+# A command that a signal ended exits with 128 plus the signal's number, like in shells.
 FINISHED, UNFINISHED, USER_ERROR, INTERNAL = 0, 1, 2, 70
 
 
 class UserError(Exception):
-    """The command cannot be carried out as given; the message is one line that says what to do."""
+    """The command cannot be carried out as given. The message is one line that tells the remedy."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a command that drove a run ended.
+    """The end of a command that drove a run.
 
     `code` is the exit code and `line` goes to standard error, '' when all went well. `keeps_folder` is False when the
     run never got far enough to leave a folder worth keeping. A command prints `result` on standard output.
@@ -37,12 +37,12 @@ def one_line(error: BaseException) -> str:
 
 
 def of_the_system(error: BaseException) -> bool:
-    """Whether the user can correct what the system refused: it is about a file, a full disk or a limit."""
+    """Return whether the user can correct the system's error: it is about a file, a full disk or a limit."""
     return isinstance(error, OSError) and (error.filename is not None or error.errno in ADVICE)
 
 
 def broken_path(path: Path) -> str:
-    """What is wrong with a path or a folder above it: it is a link to nothing, or a file; '' otherwise."""
+    """Return the problem of a path or a folder above it (a link to nothing, or a file), or ''."""
     for part in (path, *path.parents):
         if part.is_symlink() and not part.exists():
             return f"{part} is a link to {part.readlink()}, which is not there"

@@ -1,6 +1,6 @@
-"""Files that a user names or that a run left, as bytes or values; all that can be wrong with one is one error.
+"""Read files that a user names or that a run left, as bytes or values. All problems with a file are one error.
 
-A name may lead to anything: a device without end, a pipe that nobody writes to, a file of another program.
+A name may lead to anything: an endless device, a pipe without a writer, a file of another program.
 """
 
 import os
@@ -15,12 +15,12 @@ from marless.functions.encoding import Undecodable, from_json
 
 _T = TypeVar("_T")
 
-# The largest file that is read whole: what a run of 10^6 rounds writes, at a kilobyte each.
+# The largest file that is read whole: a run of 10^6 rounds writes as much, at a kilobyte each.
 MOST_BYTES = 1 << 30
 
 
 class UnreadableFile(UserError):
-    """The file is missing, too large, damaged or no regular file; the message says which, and names it."""
+    """The file is missing, too large, damaged or no regular file. The message says which, and names it."""
 
 
 class MissingFile(UnreadableFile, FileNotFoundError):
@@ -28,7 +28,7 @@ class MissingFile(UnreadableFile, FileNotFoundError):
 
 
 def read_file(path: Path, most: int = MOST_BYTES) -> bytes:
-    """The bytes of a regular file of at most `most` bytes; raises `UnreadableFile`."""
+    """Return the bytes of a regular file of at most `most` bytes. Raises `UnreadableFile`."""
     with open_file(path) as (file, size):
         if size > most:
             raise UnreadableFile(f"{path} cannot be read: it has {size:,} bytes, more than {most:,}")
@@ -36,7 +36,7 @@ def read_file(path: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def read_end(path: Path, most: int) -> bytes:
-    """The last bytes of a regular file, at most `most`; raises `UnreadableFile`."""
+    """Return the last bytes of a regular file, at most `most`. Raises `UnreadableFile`."""
     with open_file(path) as (file, size):
         file.seek(max(0, size - most))
         return file.read(most)
@@ -44,7 +44,7 @@ def read_end(path: Path, most: int) -> bytes:
 
 @contextmanager
 def open_file(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """A regular file and its size; raises `UnreadableFile`."""
+    """Open a regular file, and return it with its size in bytes. Raises `UnreadableFile`."""
     try:
         with open(path, "rb", opener=_open) as file:  # a `Path` takes no opener
             status = os.fstat(file.fileno())
@@ -58,7 +58,7 @@ def open_file(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
-    """The text of a file in UTF-8; raises `UnreadableFile`."""
+    """Return the text of a file in UTF-8. Raises `UnreadableFile`."""
     try:
         return read_file(path, most).decode()
     except UnicodeDecodeError as error:
@@ -66,7 +66,7 @@ def read_text(path: Path, most: int = MOST_BYTES) -> str:
 
 
 def read_json(path: Path, kind: type[_T]) -> _T:
-    """The value in a JSON file; raises `UnreadableFile`."""
+    """Return the value in a JSON file. Raises `UnreadableFile`."""
     try:
         return from_json(read_file(path), kind, str(path))
     except Undecodable as error:

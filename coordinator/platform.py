@@ -1,4 +1,4 @@
-"""What a run relies on where its functions run."""
+"""The properties of the platform that runs the functions."""
 
 from typing import Literal, Self
 
@@ -11,7 +11,7 @@ LatencyName = Literal["", "aws", "emulated"]
 
 
 class Platform(Message, frozen=True, kw_only=True):
-    """The properties of a platform that a run relies on, by default those of processes on this machine."""
+    """The properties of a platform that a run relies on. The defaults describe processes on this machine."""
 
     concurrency: int = 1
     """The number of functions that run concurrently."""

@@ -826,7 +826,7 @@ class Scaling(Settings):
     def __init__(self, *, rule: str = ..., min_rollouts: int | None = ..., priced_as: str | None = ..., beta: float = ...) -> None: ...
 
 class Sharing(Settings):
-    """Which agents share networks, and how the rules dynamic and roles change that during training.
+    """The groups of agents that share networks, and the way that rules dynamic and roles change them during training.
 
     Args:
         rule: none: separate networks, the default; all: one network per class of equal spaces, the default with a

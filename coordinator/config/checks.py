@@ -1,6 +1,6 @@
 """Checks of a configuration beyond its types: values that do not exist, and settings that exclude each other.
 
-A check is a generator of messages, the key first; the first message of the first check that has one is the user's.
+A check is a generator of messages that begin with the key. The user sees the first message of all checks.
 """
 
 import difflib
@@ -29,7 +29,7 @@ from marless.functions.function_specs import KINDS, function_at
 from marless.functions.resources.settings import NAME as RESOURCE_NAME
 from marless.functions.setting_limits import MOST_INT
 
-# What `algorithm.network` may be besides a factory of one's own.
+# The built-in values of `algorithm.network`. A reference to a factory is allowed, too.
 NETWORKS = ("mlp", "gru", "cnn", "attention")
 # Settings of perceptrons and GRUs that other networks do not have, and why.
 _PERCEPTRONS_ALONE = {
@@ -42,7 +42,7 @@ _MEASUREMENTS = {"noise": "the gradient noise", "curvature": "the curvature of t
 
 
 def fault(config: RunConfig) -> str:
-    """The first value that is invalid although its type is right, and why; '' when all are valid."""
+    """Return the first value that is invalid although its type is right, with the reason, or ''."""
     return next((message for check in CHECKS for message in check(config)), "")
 
 
@@ -200,7 +200,7 @@ def _offline(config: RunConfig) -> Iterator[str]:
 
 
 def _base(config: RunConfig) -> Iterator[str]:
-    """Differences to a base are those of perceptrons and GRUs of fixed groups."""
+    """Differences to a base exist for perceptrons and GRUs of fixed groups."""
     name, settings, rule = config.algorithm.name, config.algorithm, config.sharing.rule
     if config.base.policies is None:
         return
@@ -232,7 +232,7 @@ def _pipeline(config: RunConfig) -> Iterator[str]:
 
 
 def _micro_batches(config: RunConfig) -> Iterator[str]:
-    """What is learned from a round is a function of sums over its micro-batches, and nothing else of it is needed."""
+    """Learning from a round must be a function of sums over its micro-batches alone."""
     name, settings, key = config.algorithm.name, config.algorithm, "pipeline.micro_batch"
     if config.pipeline.lag:
         yield f"{key}: with a lag other weights sampled, and what is learned is no sum; set pipeline.lag=0"

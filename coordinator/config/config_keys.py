@@ -21,7 +21,7 @@ from marless.coordinator.rules.trend import TRENDS
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.plug_in_registry import Family, is_reference
 
-# Tables whose keys are the environment's.
+# Tables with keys of the environment.
 OPTIONS = ("task.options", "evaluation.options")
 NAME = "NAME"
 """Stands for the name that a user gives a table, as in ``resources.NAME.slots``."""
@@ -39,7 +39,7 @@ RULES: dict[str, Family[Any]] = {
 
 
 def valid_keys(algorithm: str | None = None) -> dict[str, str]:
-    """Every key a user can set, dotted, with its description; `algorithm` picks the hyper-parameters listed.
+    """Return every key a user can set, dotted, with its description. `algorithm` picks the hyper-parameters listed.
 
     Raises `BadRequest` for an unknown algorithm.
     """
@@ -90,7 +90,7 @@ def _fields(
 
 
 def named_table(annotation: Any) -> type[msgspec.Struct] | None:
-    """The class of tables that have names of the user's; None for another type."""
+    """Return the class of the tables that users name, or None for another type."""
     item = get_args(annotation)[-1] if get_origin(annotation) is dict else None
     return item if isinstance(item, type) and issubclass(item, msgspec.Struct) else None
 
@@ -104,19 +104,19 @@ NAMED_TABLES = {
 
 
 def imported_to_read(document: Mapping[str, Any]) -> list[str]:
-    """Return the settings whose module is imported when the configuration is read, as ``key=value``."""
+    """Return the settings that import a module when the configuration is read, as ``key=value``."""
     values = flatten(document)
     keys = (key for key in ("algorithm.name", "scaling.priced_as", *RULES) if is_reference(values.get(key)))
     return [f"{key}={values[key]}" for key in keys]
 
 
 def is_option(key: str) -> bool:
-    """Whether the key is one of the environment's own, as ``task.options.horizon``."""
+    """Return whether the key is an option of the environment, such as ``task.options.horizon``."""
     return key.startswith(tuple(f"{table}." for table in OPTIONS))
 
 
 def general(key: str) -> str:
-    """The key of `valid_keys` that stands for `key`, with `NAME` in place of a name of the user's."""
+    """Return the key of `valid_keys` that covers `key`, with `NAME` in place of a user's name."""
     table, _, rest = key.partition(".")
     _, dot, field = rest.partition(".")
     return f"{table}.{NAME}{dot}{field}" if rest and table in NAMED_TABLES else key
@@ -131,7 +131,7 @@ def particular(text: str, key: str) -> str:
 
 @cache
 def descriptions(struct: type[msgspec.Struct]) -> Mapping[str, str]:
-    """Return the description of each field that has one: that of its annotated type, or its line in `Attributes:`."""
+    """Return the description of each described field, from its annotated type or its line in `Attributes:`."""
     texts = dict(line for owner in reversed(struct.__mro__) for line in _attributes(owner.__doc__ or ""))
     return texts | {item.name: text for item in msgspec.structs.fields(struct) if (text := _annotated_text(item.type))}
 

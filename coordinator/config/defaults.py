@@ -1,8 +1,8 @@
 """Defaults that depend on other settings, layer by layer.
 
-The default of a key is that of its class (`schema`, or the algorithm's own). The family of the task sets some of them
-anew, then the file and the command line, and last the layers of `DERIVED`, each from the configuration so far. What
-depends on the environment's spec is filled in when the run begins (`AlgorithmConfig.resolved`).
+A key's default comes from its class (`schema`, or the algorithm's configuration). Later layers override it: the task's
+family, the file, the command line, and the layers of `DERIVED`. Each of these derives values from the configuration so
+far. Values that depend on the environment's spec are filled in when the run begins (`AlgorithmConfig.resolved`).
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -24,7 +24,7 @@ from marless.functions.setting_limits import MOST_KERNEL_LAYERS
 
 
 class Layer(NamedTuple):
-    """Values by dotted key, and what set them, in words."""
+    """Values by dotted key, and the origin of these values, in words."""
 
     origin: str
     values: Mapping[str, Any]
@@ -51,10 +51,9 @@ def fill_default_run(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
 
 
 def fill_family(document: Mapping[str, Any], keys: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The document of a configuration, completed with the values of its task family for `keys` and task options; and by
-    dotted key the layer that set it.
+    """Return the document, completed with the values of its task family, and by dotted key the layer that set it.
 
-    A value in place of a table stays as it is: the type check refuses it later.
+    Values apply to `keys` and task options. A value in place of a table stays: the type check refuses it later.
     """
 
     def _with_keys(layer: Layer) -> Layer:
@@ -65,7 +64,7 @@ def fill_family(document: Mapping[str, Any], keys: Collection[str]) -> tuple[dic
 
 
 def _fill(document: Mapping[str, Any], *layers: Layer) -> tuple[dict[str, Any], dict[str, str]]:
-    """The document over the layers, the weakest first; and by dotted key the layer that set it."""
+    """Return the document over the layers, the weakest first, and by dotted key the layer that set it."""
     values = {key: (value, layer.origin) for layer in layers for key, value in layer.values.items()}
     document_keys = flatten(document)
     origins = {key: origin for key, (_, origin) in values.items() if key not in document_keys}
@@ -88,7 +87,7 @@ def _family_layers(document: Mapping[str, Any]) -> tuple[Layer, ...]:
 def derive(config: RunConfig, fixed_keys: Collection[str]) -> tuple[RunConfig, dict[str, str]]:
     """The configuration with the values of `DERIVED`, and by dotted key the layer that set it.
 
-    `fixed_keys` are those that the family, the file or the command line set.
+    `fixed_keys` were set by the family, the file or the command line.
     """
     origins: dict[str, str] = {}
     for rule in DERIVED:
@@ -101,7 +100,7 @@ def derive(config: RunConfig, fixed_keys: Collection[str]) -> tuple[RunConfig, d
 
 
 def _with(section: Any, values: Mapping[str, Any]) -> Any:
-    """The section with these values; those in a table of its own are added to the table."""
+    """Return the section with these values. Values for an inner table are added to that table."""
     inner = {name: {**getattr(section, name), **value} for name, value in values.items() if isinstance(value, Mapping)}
     return replace(section, **{**values, **inner})
 
@@ -109,7 +108,7 @@ def _with(section: Any, values: Mapping[str, Any]) -> Any:
 def _shared_networks(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
     """Return the groups by hand, if there are any. Otherwise algorithms with a replay buffer and PQN share networks.
 
-    On tasks that nobody measured every algorithm shares, except HAPPO, which trains one network after the other.
+    On unmeasured tasks every algorithm shares, except HAPPO, which trains one network after the other.
 
     All published settings share. Separate networks learned more slowly here (docs/data/algorithms.toml).
     """
@@ -143,8 +142,8 @@ _OF_THIS_MACHINE, _OF_NATIVE = "algorithm.engine=auto", "algorithm.engine=native
 
 
 def _engine(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
-    """The fastest engine, see docs/results/engines.md: on the CPU the kernels where this machine has them and they
-    cover the networks, else numpy; torch where neither can."""
+    """Return the fastest engine, see docs/results/engines.md. On the CPU it is `native` if this machine has kernels for
+    the networks, else `numpy`. It is `torch` if neither works."""
     algorithm = config.algorithm
     if algorithm.engine != "auto":
         return None
@@ -175,7 +174,7 @@ def for_any_machine(config: RunConfig, origins: dict[str, str]) -> tuple[RunConf
 
 
 def suits_kernels(algorithm: AlgorithmConfig) -> bool:
-    """Whether its networks are perceptrons on the CPU, of no more layers than kernels take."""
+    """Return whether its networks are perceptrons on the CPU with at most as many layers as kernels take."""
     if not isinstance(algorithm, NetworkConfig) or algorithm.needs_torch or algorithm.device != "cpu":
         return False
     layers = len(getattr(algorithm, "hidden", ())) + 1
@@ -183,12 +182,12 @@ def suits_kernels(algorithm: AlgorithmConfig) -> bool:
 
 
 def lacks_kernels(algorithm: AlgorithmConfig) -> bool:
-    """Whether numpy computes networks that kernels would, and there are none here."""
+    """Return whether `numpy` computes networks that kernels could compute, but kernels are missing here."""
     return algorithm.engine == "numpy" and suits_kernels(algorithm) and not are_built()
 
 
 def _exact_physics(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
-    """What the kernels compute has the same bytes on every machine, and so has what it is computed from."""
+    """Kernels compute the same bytes on every machine, so their input must have the same bytes too."""
     key = f"task.options.{EXACT_PHYSICS}"
     if config.algorithm.engine != "native" or family(config.task.name) != "mpe/" or key in fixed_keys:
         return None
@@ -196,7 +195,7 @@ def _exact_physics(config: RunConfig, fixed_keys: Collection[str]) -> Layer | No
 
 
 def _packed_learners(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
-    """One invocation for the learners of algorithms whose learners exchange tensors in every update of a round."""
+    """Choose one invocation for learners that exchange tensors in every update of a round."""
     algorithm = config.algorithm
     if "placement.rule" in fixed_keys or algorithm.updates_per_round == 1:
         return None
@@ -227,7 +226,7 @@ def cheapest_in_cloud(config: RunConfig) -> RunConfig:
 
 
 def _annealing(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
-    """Return the settings by which PPO's step size and entropy bonus begin larger and fall to 0 on measured tasks.
+    """Return PPO's schedules: on measured tasks its step size and entropy bonus begin larger and fall to 0.
 
     The run must have a limit in steps or rounds, and none of these settings may be fixed.
     """
@@ -292,7 +291,7 @@ def _correction(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
     return Layer("pipeline.lag above 1", {"algorithm.correction": "decoupled"})
 
 
-# In this order: a later one sees the values of those before it.
+# In this order: a later layer sees the values of earlier layers.
 DERIVED: tuple[Callable[[RunConfig, Collection[str]], Layer | None], ...] = (
     _shared_networks,
     _of_network,

@@ -1,4 +1,4 @@
-"""Which runs have the same bytes on every type of processor: see decision 35."""
+"""The runs that have the same bytes on every type of processor: see decision 35."""
 
 from marless.coordinator.config.defaults import suits_kernels
 from marless.coordinator.config.schema import RunConfig
@@ -10,14 +10,14 @@ from marless.functions.environments.task_names import BUILT_IN, EXACT_PHYSICS, i
 _ALGORITHMS = ("ippo", "mappo", "happo", "iql", "vdn", "qmix", "qplex", "pqn")
 # Rules that choose by summaries of policies and distil them are not among them.
 _SHARING = ("none", "all", "groups")
-# Settings of algorithms at which something is computed that differs between processors: the power of a priority, and a
-# module's mixing network.
+# Settings that add a computation that differs between processors: the power of a priority, and a module's mixing
+# network.
 _INEXACT = ("priority", "mixer")
 
 
 def is_exact(config: RunConfig) -> bool:
-    """Whether all that the run computes is of kinds that tests compare between types of processors; others may be
-    exact, too."""
+    """Return whether tests compare all computations of the run between types of processors. Others may be exact,
+    too."""
     has_opponents = config.opponents.side is not None or config.league.rule != "none"
     has_origin = config.base.policies is not None or config.offline.dataset is not None
     learns_at_once = not (config.pipeline.lag or config.pipeline.micro_batch)
@@ -35,7 +35,7 @@ def _is_exact_algorithm(algorithm: AlgorithmConfig) -> bool:
 
 def _is_exact_task(task: EnvTask) -> bool:
     options = task.options
-    # Another package may call a task of its own so.
+    # A task of another package may have such a name.
     is_ours = task.name in BUILT_IN and family(task.name) == "mpe/"
     is_exact_world = is_compiled(task.name) or (is_ours and options.get(EXACT_PHYSICS) is True)
     return is_exact_world and not (options.get("continuous_actions") or task.judge)

@@ -1,8 +1,8 @@
-"""What settings of other libraries are called here: what a key that does not exist is answered with.
+"""The counterparts of other libraries' settings, for errors about unknown keys.
 
-The names are those of EPyMARL's `config/*.yaml`, of RLlib's `AlgorithmConfig` (the newer API and the older), of the
-constructors of Stable-Baselines3, of CleanRL's `Args` and of BenchMARL's `conf/*.yaml`. A name that is also one of
-ours, with the same meaning, is in no table.
+The names come from EPyMARL's `config/*.yaml`, RLlib's `AlgorithmConfig` (the newer API and the older),
+Stable-Baselines3's constructors, CleanRL's `Args` and BenchMARL's `conf/*.yaml`. A name that is also one of ours, with
+the same meaning, is in no table.
 """
 
 from collections.abc import Mapping
@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 
 class Counterpart(NamedTuple):
-    """What a name is here: keys, of which the first that the algorithm has counts; a setting such as
-    ``algorithm.device=cuda``; or an option of commands such as ``--workers``. `note` says what is different about the
-    last of them; without a counterpart, why there is none and what comes near."""
+    """The counterpart of a name: keys, a setting such as ``algorithm.device=cuda``, or an option such as ``--workers``.
+
+    Of several keys the first that the algorithm has counts. `note` says how the last counterpart differs. If `here` is
+    empty, it gives the reason and the nearest alternative."""
 
     here: tuple[str, ...]
     note: str = ""
@@ -276,7 +277,7 @@ BENCHMARL: Mapping[str, Counterpart] = {
     "train_device": _is("algorithm.device"),
 }
 
-# What is said everywhere, and options of our own commands.
+# Names that many libraries share, and options of our commands.
 EVERYWHERE: Mapping[str, Counterpart] = {
     "activation": _ACTIVATION,
     "algo": _is("algorithm.name"),
@@ -340,7 +341,7 @@ EVERYWHERE: Mapping[str, Counterpart] = {
     "workers": _WORKERS,
 }
 
-# By the library that says so; a name that two of them have means the same in both.
+# By the library that uses the name. If two libraries share a name, it means the same in both.
 PEERS: Mapping[str, Mapping[str, Counterpart]] = {
     "EPyMARL": EPYMARL,
     "RLlib": RLLIB,

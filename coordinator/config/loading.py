@@ -35,7 +35,7 @@ _FILE = "file "
 _TYPED = f"the {COMMAND_LINE}"
 # Tables and lists that the file of a study has, and a run's file does not have.
 STUDY_TABLES = ("base", "vary", "setting", "halving", "rules", "tasks")
-# Keys that may be given without their table, where the value is no table: ``task = "mpe/simple_spread"``.
+# Keys that may be given without their table if the value is a scalar: ``task = "mpe/simple_spread"``.
 SHORT_FORMS = {
     "task": "task.name",
     "algorithm": "algorithm.name",
@@ -44,14 +44,14 @@ SHORT_FORMS = {
 }
 # Tables of every run. Shells take their keys without the table if only one of these tables has the key.
 _COMMON_TABLES = ("task.", "algorithm.", "actors.", "evaluation.", "stop.", "log.")
-# Python's words for what TOML writes in small letters.
+# Python's spelling of words that TOML writes in small letters.
 _PYTHON_VALUES = {"True": True, "False": False}
-# Numbers with no digit before or after their point, such as .03 and 1., which TOML does not take.
+# Numbers with no digit before or after their point, such as ``-.3`` and ``1.``, which TOML refuses.
 _BARE_POINT = re.compile(r"[+-]?(\d+\.|\.\d+)([eE][+-]?\d+)?")
 
 
 def load(path: Path | None, overrides: Iterable[str] = ()) -> RunConfig:
-    """The configuration of a TOML file (or the defaults) with `key=value` overrides; raises `ConfigError`."""
+    """Return the configuration of a TOML file (or the defaults) with `key=value` overrides. Raises `ConfigError`."""
     return _complete(*_document(path, overrides)[:2])[0]
 
 
@@ -75,24 +75,24 @@ def _document(path: Path | None, overrides: Iterable[str]) -> tuple[dict[str, An
 
 
 def _is_of_run(table: str, document: Mapping[str, Any]) -> bool:
-    """Whether a run may have the table as it is: `base` of a study has tables of a run, not keys of `Pretrained`."""
+    """Return whether a run may have the table. A study's `base` has tables of a run instead of keys of `Pretrained`."""
     keys = document[table].keys() if isinstance(document[table], Mapping) else ()
     return table == "base" and {*keys} <= {*Pretrained.__struct_fields__}
 
 
 def explicit_keys(origins: Mapping[str, str]) -> list[str]:
-    """The keys that a user set, of those that `load_with_origins` names."""
+    """Return the keys among `load_with_origins`'s that a user set."""
     return [key for key, origin in origins.items() if origin == COMMAND_LINE or origin.startswith(_FILE)]
 
 
 def algorithm_typed(arguments: Iterable[str]) -> str:
-    """The algorithm that a command line names, or the default one; other settings are not read."""
+    """Return the algorithm that a command line names, or the default algorithm. Other settings are not read."""
     names = (text.removeprefix("algorithm.name=").removeprefix("algorithm=") for text in arguments)
     return next((name for name in names if name in algorithms.ALGORITHMS), DEFAULT_ALGORITHM)
 
 
 def convert(document: Mapping[str, Any], source: str) -> RunConfig:
-    """A parsed document as a configuration; raises `ConfigError` naming the key in `source`."""
+    """Return a parsed document as a configuration. Raises `ConfigError` naming the key in `source`."""
     return _complete(document, source)[0]
 
 
@@ -121,7 +121,7 @@ def _complete(document: Mapping[str, Any], source: str) -> tuple[RunConfig, dict
 
 
 def _learn_secrets(config: RunConfig, source: str) -> None:
-    """What the program says from now on has the names of options in place of their values, where these are secret."""
+    """Register secret options, so that all later output shows their names in place of their values."""
     for key, value in flatten(msgspec.to_builtins(config)).items():
         name = key.rpartition(".")[2]
         if is_option(key) and is_secret(name) and isinstance(value, str):
@@ -140,7 +140,7 @@ def _add_default_names(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a file; raises `ConfigError`."""
+    """Return the tables of a file. Raises `ConfigError`."""
     try:
         return spelled_out(parse_toml(read_text(path, MOST_BYTES)))
     except FileNotFoundError as error:
@@ -174,7 +174,7 @@ def _with_judge(document: dict[str, Any]) -> dict[str, Any]:
 def override(document: dict[str, Any], texts: Iterable[str]) -> dict[str, Any]:
     """Set keys of `document` from `key=value`, and return the values by dotted key. Raises `ConfigError`.
 
-    A value is TOML, a number such as .03, or a string. A key may lack its table, as in ``lr=3e-4`` (`_short_keys`).
+    A value is TOML, a number such as ``.5``, or a string. `_short_keys` may lack their table: ``lr=3e-4``.
     """
     texts, values = [*texts], dict[str, Any]()
     names = [text.partition("=")[2] for text in texts if text.startswith(("algorithm=", "algorithm.name="))]
@@ -214,7 +214,7 @@ def _value(text: str) -> Any:
 
 
 def overrides(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Nested settings as the command line's ``key=value``; raises `ConfigError`."""
+    """Yield nested settings as the command line's ``key=value``. Raises `ConfigError`."""
     for key, value in settings.items():
         if isinstance(value, Mapping):
             yield from overrides(value, f"{prefix}{key}.")

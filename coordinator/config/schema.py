@@ -1,7 +1,7 @@
 """RunConfig: all settings of a run, typed, closed, and documented where they are defined.
 
-The steps to it: `loading` reads a TOML file and `key=value` pairs and refuses what `keys` does not list, `defaults`
-completes them layer by layer, and `checks` refuses values that exclude each other.
+`loading` reads a TOML file and `key=value` pairs and refuses keys that `keys` does not list. Then `defaults` completes
+the settings layer by layer, and `checks` refuses values that exclude each other.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ from marless.functions.setting_limits import (
     MOST_UNITS,
 )
 
-# The class of the table `algorithm` depends on its key `name`; plug-ins add classes.
+# The class of the table `algorithm` depends on its key `name`. Plug-ins add classes.
 if TYPE_CHECKING:
     AnyConfig = AlgorithmConfig
 else:
@@ -54,7 +54,7 @@ MOST_MB = 10_240
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; the message is one line for the user."""
+    """The configuration cannot be used. The message is one line for the user."""
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -93,7 +93,7 @@ class Trend(Section, frozen=True, kw_only=True):
 
 
 class Sharing(Section, frozen=True, kw_only=True):
-    """Which agents share networks, and how the rules dynamic and roles change that during training.
+    """The groups of agents that share networks, and the way that rules dynamic and roles change them during training.
 
     Attributes:
         groups: rule groups: lists of agents that share networks. Other agents have separate networks
@@ -180,7 +180,7 @@ class Pipeline(Section, frozen=True, kw_only=True):
     micro_batch: Annotated[int, Meta(ge=0, le=MOST_ROLLOUTS)] = 0
 
     def micro_batches(self, rollouts: int) -> int:
-        """Into how many micro-batches so many rollouts are split; 0 where they are not."""
+        """Return the number of micro-batches for so many rollouts, 0 without micro-batches."""
         return -(-rollouts // self.micro_batch) if self.micro_batch else 0
 
 
@@ -217,9 +217,9 @@ class EvaluationSizes(NamedTuple):
     absolute: int
 
 
-# The shares of the training's steps that evaluations play by default: a tenth for the curve, and a twentieth for each
-# of the two evaluations that end a run. Of a return's standard deviation s, the 95 % interval is 0.2 s wide to each
-# side with 100 episodes, and 0.035 s with 3,200.
+# By default, evaluations play a tenth of the training's steps for the curve. Each of the two evaluations that end a run
+# plays a twentieth. Of a return's standard deviation s, the 95 % interval is 0.2 s wide to each side with 100 episodes,
+# and 0.035 s with 3,200.
 _CURVE_SHARE, _END_SHARE = 10, 20
 _CURVE_EPISODES, _END_EPISODES = (16, 320), (100, 3200)
 
@@ -393,8 +393,8 @@ class RunConfig(Section, frozen=True, kw_only=True):
         return min(self.placement.pack, most, self.pipeline.micro_batch or most)
 
     def learned_rounds(self, steps: int) -> int:
-        """The number of rounds, of so many environment steps, that the run has learned from when it reaches
-        `stop.rounds` or `stop.env_steps`; without either, only the first round is certain."""
+        """Return the number of rounds that the run learns from before `stop.rounds` or `stop.env_steps` ends it. Each
+        round has `steps` environment steps. Without either limit, only the first round is certain."""
         limits = [self.stop.rounds, self.stop.env_steps and -(-self.stop.env_steps // steps)]
         return min([limit for limit in limits if limit is not None] or [1]) - self.pipeline.lag
 
@@ -417,7 +417,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
 
     @property
     def evaluated_task(self) -> EnvTask:
-        """The env task of evaluations: that of training, with `evaluation.options`."""
+        """The env task of evaluations: the training's task with `evaluation.options`."""
         return msgspec.structs.replace(self.task, options=self.task.options | self.evaluation.options)
 
     def effective(self) -> Self:
@@ -432,7 +432,7 @@ def _bounded(value: int, least: int, most: int) -> int:
 
 
 def _convert_algorithm(document: Any) -> AlgorithmConfig:
-    """The table `algorithm` as its algorithm's configuration class; raises `ValueError` with the place."""
+    """Return the table `algorithm` as its configuration class. Raises `ValueError` with the place."""
     spec = algorithms.algorithm(algorithm_name({"algorithm": document}))
     try:
         return msgspec.convert(document, spec.config)
@@ -442,7 +442,7 @@ def _convert_algorithm(document: Any) -> AlgorithmConfig:
 
 
 def algorithm_name(document: Mapping[str, Any]) -> str:
-    """The algorithm that a document names; the default one if the name is not a string."""
+    """Return the algorithm that a document names, or the default if the name is not a string."""
     table = document.get("algorithm")
     name = table.get("name", DEFAULT_ALGORITHM) if isinstance(table, Mapping) else DEFAULT_ALGORITHM
     return name if isinstance(name, str) else DEFAULT_ALGORITHM

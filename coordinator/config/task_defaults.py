@@ -1,7 +1,7 @@
 """Default settings by family of environments.
 
-The defaults of `marless.coordinator.config.schema` were tuned on the Multi-Particle tasks, whose rewards come at every
-step. Where rewards come late, or every environment is a separate program, other values work; docs/data/algorithms.toml
+The defaults of `marless.coordinator.config.schema` were tuned on the Multi-Particle tasks, which give rewards at every
+step. Other values work if rewards come late, or if every environment is a separate program. docs/data/algorithms.toml
 has the reasons.
 """
 
@@ -11,12 +11,12 @@ from typing import Any
 from marless.functions.environments import task_names
 from marless.functions.environments.task_names import Settings
 
-# Our engines step all environments at once. Others are stepped one after another: 3,200 episodes of the package for
+# Our engines step all environments at once. Others are stepped one after another. With them, 3,200 episodes of
 # level-based foraging took longer than the evaluator's 60 s, and a run must not fail at its end.
 _STEPPED: Settings = {"evaluation.episodes_per_invocation": 320, "functions.evaluator.timeout_s": 300.0}
-# A victory is rewarded at the end of a battle of 30 to 150 steps, and equal units share networks in all published
-# settings; an agent that learns from its own reward alone learns to run away. With one-step targets QMIX's values rose
-# far above the rewards of battles and it did not learn; the cause is unknown.
+# A victory is rewarded at the end of a battle of 30 to 150 steps. Equal units share networks in all published settings.
+# An agent that learns from its own reward alone learns to run away. With one-step targets QMIX's values rose far above
+# the rewards of battles and it did not learn. The cause is unknown.
 _BATTLES: Settings = {
     "sharing.rule": "all",
     "algorithm.gamma": 0.99,
@@ -34,7 +34,7 @@ _STARCRAFT: Settings = {
     "evaluation.episodes_per_invocation": 8,
     "functions.actor.timeout_s": 300.0,
 }
-# Episodes have up to 900 steps of physics or of rendering: 64 of them took 118 to 589 s, so 8 take 74 s at most.
+# Episodes have up to 900 steps of physics or of rendering. 64 episodes took 118 to 589 s, so 8 take 74 s at most.
 _SLOW: Settings = {
     **_STEPPED,
     "actors.num_envs": 8,
@@ -73,7 +73,7 @@ _NEAR: Settings = {"algorithm.gamma": 0.9}
 # The sizes of all published curves of these tasks. An episode of 25 steps takes a fraction of a millisecond.
 _PARTICLES: Settings = {**_NEAR, "evaluation.episodes": 320, "evaluation.final_episodes": 3200}
 
-# By prefix of the task name, the first that matches; the empty prefix matches all others.
+# By prefix of the task name: the first match counts. The empty prefix matches all other tasks.
 FAMILIES: Mapping[str, Settings] = {
     "lbf/": _FORAGING,
     "matrix/": _NEAR,

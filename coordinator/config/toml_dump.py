@@ -9,7 +9,7 @@ import msgspec
 from marless.coordinator.config.config_keys import explained_keys, general, valid_keys
 from marless.coordinator.config.schema import RunConfig
 
-# What a file of one's own usually sets.
+# The tables and keys that a user's file usually sets.
 SHORT = ("seed", "task", "algorithm", "actors", "evaluation", "stop", "log")
 
 
@@ -19,10 +19,10 @@ def document(
     origins: Mapping[str, str] | None = None,
     only: Collection[str] | None = None,
 ) -> str:
-    """Valid TOML with every key; keys without a value are comments. Reading it returns `config`.
+    """Return valid TOML with every key. Keys without a value are comments. Reading it returns `config`.
 
-    With `plug_ins` rules of other packages are explained too, which needs a scan of all installed packages. What set a
-    value, by dotted key in `origins`, is a comment behind it. `only`: these keys and tables, the others are left out.
+    With `plug_ins` rules of other packages are explained too, which needs a scan of all installed packages. `origins`
+    has a value's source by dotted key, written as a comment after it. `only` selects keys and tables.
     """
     values = msgspec.to_builtins(config)
     values = values if only is None else selection(values, only)
@@ -43,7 +43,7 @@ def selection(values: Mapping[str, Any], names: Collection[str], prefix: str = "
 
 
 def _table(path: str, values: dict[str, Any], means: dict[str, str], origins: Mapping[str, str]) -> list[str]:
-    """Plain values first: in TOML what follows a table's header belongs to that table."""
+    """Plain values come first: in TOML all later keys belong to the last table header."""
     prefix = f"{path}." if path else ""
     lines, tables = [], []
     for name, value in values.items():
@@ -70,6 +70,6 @@ def toml_value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, str):
-        # A JSON string without escaped surrogates is a TOML basic string; DEL must be escaped in TOML alone.
+        # A JSON string without escaped surrogates is a TOML basic string. DEL must be escaped in TOML alone.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value).lower() if isinstance(value, bool) else repr(value)

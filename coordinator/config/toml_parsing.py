@@ -6,9 +6,9 @@ from typing import Any
 
 from marless.functions.encoding import Undecodable
 
-# A megabyte of settings: a thousand times what the largest example has.
+# A megabyte of settings: a thousand times the size of the largest example.
 MOST_BYTES = 1 << 20
-# A key of a run has at most three parts; those of a task's options may be deeper.
+# A key of a run has at most three parts. Keys of a task's options may be deeper.
 MOST_PARTS = 32
 
 _PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*"""
@@ -17,7 +17,7 @@ _LONG_KEY = re.compile(rf"(?:^|[\[{{,])[ \t]*(?:{_PART}){{{MOST_PARTS}}}", re.MU
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The tables of a document; raises `Undecodable`."""
+    """Return the tables of a document. Raises `Undecodable`."""
     if len(text) > MOST_BYTES:
         raise Undecodable(f"it has {len(text):,} characters, more than {MOST_BYTES:,}")
     if long := _LONG_KEY.search(text):
@@ -29,5 +29,5 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise Undecodable("it is nested too deeply") from error
     except tomllib.TOMLDecodeError as error:
         raise Undecodable(str(error)) from error
-    except ValueError as error:  # of `int`, which takes no more digits; no place is known
+    except ValueError as error:  # from `int`, which takes no more digits and tells no place
         raise Undecodable("a number has more digits than any setting takes") from error

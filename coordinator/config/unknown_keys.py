@@ -1,4 +1,4 @@
-"""What to say of a key that does not exist: which one was meant, by its meaning first and by its spelling last."""
+"""Suggest the key that the user probably meant: first by meaning, then by spelling."""
 
 import difflib
 import re
@@ -20,7 +20,7 @@ _ALIKE = 0.65
 
 
 def unknown_key(document: Mapping[str, Any], algorithm: str) -> str:
-    """The first key that does not exist, and a remedy, as a message; '' when all exist."""
+    """Return a message with the first unknown key and a remedy, or '' if all keys exist."""
     keys = key_types(algorithm)
     for key, value in _flatten(document, keys):
         if general(key) not in keys and not is_option(key):
@@ -31,7 +31,7 @@ def unknown_key(document: Mapping[str, Any], algorithm: str) -> str:
 
 
 def answer(problem: str, key: str, algorithm: str, value: Any = None) -> str:
-    """`problem`, and what to write in place of `key`, which does not exist."""
+    """Return `problem` with the right replacement of `key`, which does not exist."""
     keys = valid_keys(algorithm)
     word = key.rpartition(".")[2].replace("-", "_").lower()
     algorithm_key, counterpart = f"algorithm.{word}", _counterpart(key, word)
@@ -55,7 +55,7 @@ def answer(problem: str, key: str, algorithm: str, value: Any = None) -> str:
 
 
 def nearest_key(key: str, names: Collection[str]) -> str:
-    """The name that is spelt most like the key, whose last word may stand alone; '' when none is alike."""
+    """Return the name with the spelling most like the key, or ''. The name's last word may match alone."""
     words = {name.rpartition(".")[2]: name for name in reversed([*names])} if "." not in key else {}
     alike = difflib.get_close_matches(key, [*names, *words], n=1, cutoff=_ALIKE)
     return words.get(alike[0], alike[0]) if alike else ""
@@ -72,7 +72,7 @@ def _counterpart(key: str, word: str) -> Counterpart | None:
 
 
 def _of_algorithm(counterpart: Counterpart, keys: Collection[str]) -> str:
-    """The first that there is: an option, an option of the task, or a key of the algorithm; '' if there is none."""
+    """Return the first that exists, or '': an option, an option of the task, or a key of the algorithm."""
     outside = ("--", "task.options")
     return next((key for key in counterpart.here if key.startswith(outside) or key.partition("=")[0] in keys), "")
 
@@ -98,7 +98,7 @@ def _lacking(note: str, keys: Collection[str], algorithm: str) -> str:
 def _owners(key: str) -> str:
     owners: list[str] = []
     for name in algorithms.names():
-        # A plug-in that does not load is no fault of this configuration.
+        # A plug-in that fails to load is unrelated to this configuration.
         with suppress(BadRequest, MissingExtra):
             owners += [name] if key in valid_keys(name) else []
     return _listed(owners, "and")
@@ -113,8 +113,7 @@ def _tables_of(keys: Iterable[str]) -> set[str]:
 
 
 def _flatten(document: Mapping[str, Any], keys: Collection[str]) -> Iterable[tuple[str, Any]]:
-    """Dotted keys of a document and their values, without keys that should be tables but are not: the type check
-    refuses these."""
+    """Yield a document's dotted keys and values, except scalars in place of tables, which the type check refuses."""
     tables = _tables_of(keys)
 
     def below(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:

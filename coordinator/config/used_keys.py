@@ -1,4 +1,4 @@
-"""Keys that a run uses: not the settings of rules, algorithms and tasks that it does not have."""
+"""The keys that a run uses, without settings of unused rules, algorithms and tasks."""
 
 from collections.abc import Iterable
 
@@ -33,7 +33,7 @@ def _key_and_tables(key: str) -> set[str]:
 
 
 def _conditions(config: RunConfig) -> dict[str, bool]:
-    """Return whether a key or table is used, for those that not every run uses."""
+    """Return whether a key or table is used, for all keys that some runs do not use."""
     spec, is_language = algorithms.algorithm(config.algorithm.name), is_language_task(config.task.name)
     return {
         **_sharing(config),

@@ -1,4 +1,4 @@
-"""What to say of a value that cannot be: what it would have to be, an example, and what the key means."""
+"""Messages for invalid values: the valid type or range, an example, and the key's meaning."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
@@ -23,7 +23,7 @@ from marless.functions.encoding import Mismatch, mismatch
 # A longer meaning, such as the list of all rules, is left out, and so is the rest of a long value.
 _LONGEST_MEANING = 80
 _LONGEST_VALUE = 40
-# Of keys whose default is none, or says nothing.
+# Examples of keys that have no useful default.
 _EXAMPLES: Mapping[str, Any] = {
     "actors.rollout_length": 25,
     "algorithm.batch_size": 32,
@@ -74,7 +74,7 @@ _EXAMPLES: Mapping[str, Any] = {
 
 
 def readable(error: msgspec.ValidationError, algorithm: str, document: Mapping[str, Any], typed: bool) -> str:
-    """A fault of a document in the user's words, the key first; `typed`: on a command line, not in a file."""
+    """Return a document's fault in the user's words, with the key first. `typed`: on a command line, not in a file."""
     fault = _located(error, document)
     key, at = fault.place.partition("[")[0], fault.place
     if not key:
@@ -100,7 +100,7 @@ def readable(error: msgspec.ValidationError, algorithm: str, document: Mapping[s
 
 
 def _located(error: msgspec.ValidationError, document: Mapping[str, Any]) -> Mismatch:
-    """Where a document is no configuration, and why. msgspec does not name the keys of a dict."""
+    """Find the place where a document is invalid, and the reason. msgspec does not name the keys of a dict."""
     fault = mismatch(error)
     table, inside, _ = fault.place.partition("[...]")
     for name, value in document[table].items() if inside and table in NAMED_TABLES else ():
@@ -113,7 +113,7 @@ def _located(error: msgspec.ValidationError, document: Mapping[str, Any]) -> Mis
 
 
 def example(key: str, algorithm: str) -> Any:
-    """A value that the key may have: its default, or another one."""
+    """Return a value that the key may have: its default, or another example."""
     if key in _EXAMPLES:
         return _EXAMPLES[key]
     table, _, field = key.partition(f".{NAME}.")
@@ -135,7 +135,7 @@ def _of_option(table: str, options: Mapping[str, Any], need: str) -> str:
 
 
 def _setting_below(table: str, value: Any, types: Mapping[str, Any], algorithm: str, typed: bool) -> str:
-    """A setting of a table for which a value was set: its first key that may have the value, or else an example."""
+    """Return a setting for a value that was given to a whole table: its first key that takes it, or an example."""
     keys = [key for key in types if key.startswith(f"{table}.")]
     for key in keys if not isinstance(value, bool) else ():
         try:
@@ -154,7 +154,7 @@ def _value(document: Mapping[str, Any], key: str) -> Any:
 
 
 def choices(key: str, algorithm: str) -> list[str]:
-    """All values of a key that has a few, as they are typed; none for another key."""
+    """Return all values of a key that has a few, as they are typed, or an empty list."""
     parts = _parts(key_types(algorithm)[key])
     literals = [str(choice) for part in parts if get_origin(part) is Literal for choice in get_args(part)]
     return [*literals, *(["true", "false"] if bool in parts else [])]
@@ -167,7 +167,7 @@ def _parts(annotation: Any) -> list[Any]:
 
 
 def _setting(key: str, value: Any, typed: bool) -> str:
-    """The setting as it is typed in a shell, or as it stands in a file; of a table its first entry."""
+    """Return the setting as typed in a shell or written in a file. For a table, use its first entry."""
     if isinstance(value, Mapping):
         name, entry = next(iter(value.items()))
         return _setting(f"{key}.{name}", entry, typed)

@@ -14,8 +14,8 @@ _MOST_EXACT = 2**53
 
 
 def in_plain_forms(document: Mapping[str, Any], types: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The document with whole numbers and lists where the annotated `types` of dotted keys ask for them and what was
-    typed says which: ``1e3``, ``64,64``, ``[csv]`` as a shell passes it on, or one value for a list of one."""
+    """Return the document with whole numbers and lists where the `types` of dotted keys ask for them. It accepts
+    ``1e3``, ``64,64``, ``[csv]`` as a shell passes it, or one value for a list of one."""
     plain: dict[str, Any] = {}
     for name, value in document.items():
         key = f"{prefix}{name}"
@@ -50,7 +50,7 @@ def _items(value: Any, item_type: Type) -> list[Any]:
 
 
 def _item(text: str, item_type: Type) -> Any:
-    """A number as such; what is none is refused later, as a text."""
+    """Return the text as a number if possible. Other texts are refused later."""
     if isinstance(item_type, StrType):
         return text
     try:

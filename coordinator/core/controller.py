@@ -84,8 +84,7 @@ class Proposal(Message, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class RoundSignals:
-    """The inputs of the rules from one round: mean returns per agent (empty without a finished episode), metrics,
-    tables."""
+    """Inputs of the rules from one round: mean returns per agent (empty if no episode ended), metrics, tables."""
 
     returns: tuple[float, ...]
     metrics: Mapping[str, float]

@@ -21,8 +21,7 @@ from marless.coordinator.core.state import Plan, Slot, State
 class Dispatch:
     """Start these attempts, after a commit that records them as dispatched.
 
-    `awaited`: sets of works without an answer that other tasks wait for. The last answer of each set calls for a
-    decision.
+    `awaited`: sets of unanswered works that other tasks wait for. A set's last answer calls for a decision.
     """
 
     tasks: tuple[WorkAttempt, ...]

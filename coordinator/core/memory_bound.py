@@ -40,8 +40,7 @@ def learner(config: RunConfig, spec: EnvSpec, team: Team, platform: Platform) ->
     """Return the footprint of a learner's largest task: it draws all groups' first networks, then learns as placed.
 
     `auto` begins with one learner for all groups. `whole` has one learner too, and it also plays. A learner of
-    `balanced` has all groups if the `platform` has one slot. Otherwise it has at least one group, or half a group if
-    slots may get halves.
+    `balanced` has all groups on a `platform` of one slot. Otherwise it has at least one group, or half if allowed.
     """
     algorithm_spec, rule, sizes = (
         algorithm(config.algorithm.name),
@@ -79,8 +78,7 @@ def player(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
 def part_sizes(config: RunConfig, spec: EnvSpec, team: Team) -> Sizes:
     """Return part sizes in bytes by learning group.
 
-    They are empty if the algorithm has no `part_bytes`, or rejects the task, as `initialise` reports. Raises
-    `ValueError` where `part_bytes` of another package's algorithm fails.
+    Empty without `part_bytes`, and if the algorithm rejects the task. Raises `ValueError` if a plug-in's fails.
     """
     part_bytes = algorithm(config.algorithm.name).part_bytes
     try:

@@ -93,8 +93,8 @@ def _after_round(plan: Plan, state: State) -> State:
 def _with_best(state: State, evaluation: Evaluated, lead: float = 0.0) -> State:
     """Take these policies as the best, unless the former best's return is higher by at least `lead`.
 
-    Objects that only the former best needed become garbage. Where several sides learn, the newest policies are the
-    best: a high return may be due to weak opponents.
+    Only the former best's objects become garbage. If several sides learn, the newest policies are the best, because a
+    high return may be due to weak opponents.
     """
     before = state.best
     assert state.env_spec is not None and state.team is not None
@@ -221,9 +221,8 @@ def _after_final(plan: Plan, state: State) -> State:
     """Continue with the absolute metric. The final policies are candidates for the best, too.
 
     The best of many evaluations is the best partly by chance, but the return of the final policies is not. So another
-    evaluation's policies win only by more than a standard error. The same rule chooses a tree in Breiman, Friedman,
-    Olshen and Stone, "Classification and Regression Trees", 1984. This does not apply after `stop.return`, because an
-    evaluation ended that run.
+    evaluation's policies win only by more than a standard error (Breiman, Friedman, Olshen and Stone, "Classification
+    and Regression Trees", 1984, choose a tree so). Not after `stop.return`, because an evaluation ended that run.
     """
     returns = round_records.returns_of(state, "final/")
     final = Evaluated(round=state.round, env_steps=state.env_steps, returns=returns)

@@ -40,8 +40,7 @@ def sides_of(spec: EnvSpec) -> tuple[Side, ...]:
 def ranked_side(spec: EnvSpec, side_number: int | None, fixed_number: int | None = None) -> Side | None:
     """Return the side that ranks policies by its return, or None if all agents are on one side.
 
-    It is number `side_number`, or by default the largest side except `fixed_number` (the first of equals).
-    `incompatibility` refuses unknown numbers before a run begins."""
+    It is number `side_number` (checked by `incompatibility`), or the first largest side except `fixed_number`."""
     if not (sides := sides_of(spec)):
         return None
     if side_number is not None and side_number < len(sides):

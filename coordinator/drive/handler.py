@@ -48,8 +48,7 @@ class Coordinator:
     def __call__(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
         """Wake every live run, or take a turn of one run. Returns the outcome.
 
-        Raises errors that another turn may not meet. A run that can never continue is released, with its problem in its
-        lease.
+        Raises errors that another turn may not meet. If the run can never continue, its lease gets the problem.
         """
         self._time.begin()
         if event.get("sweep"):

@@ -51,8 +51,7 @@ class Ledger(Protocol):
 
 
 class Invoker(Protocol):
-    """Starts functions and reports how they ended. It serves one caller, and reports every started attempt exactly
-    once."""
+    """Starts functions for one caller, and reports the end of every started attempt exactly once."""
 
     def invoke(self, attempt: Attempt) -> None:
         """Start the attempt, and do not wait for it."""

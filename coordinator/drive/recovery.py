@@ -16,10 +16,9 @@ from marless.functions.messages.message import Record
 
 
 def intact_state(plan: Plan, state: State, storage: Storage, ledger: Ledger) -> State:
-    """Return `state` if all its objects are intact.
+    """Return `state` if all its objects are intact, or without the round in flight if only that is damaged.
 
-    If only the round in flight is damaged, the state comes without it, else it is the last checkpoint with the present
-    bill. Raises `Unresumable` if the checkpoint is damaged too, or missing."""
+    Otherwise return the last checkpoint with the present bill. Raises `Unresumable` if it is damaged or missing."""
     if not (problem := find_damaged(storage, state.durable_refs)):
         if not find_damaged(storage, state.round_refs):
             return state

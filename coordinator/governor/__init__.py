@@ -1,1 +1,1 @@
-"""What governs the runs of a study that go on in the cloud: who is at work, how wide, and for how many dollars."""
+"""The governor of a study's runs in the cloud: which run is active, with how many functions and dollars."""

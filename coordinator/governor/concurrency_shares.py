@@ -1,4 +1,4 @@
-"""How runs that are at work divide the functions that may run at once. Pure."""
+"""Divide the functions that may run at once among active runs. This is a pure function."""
 
 import heapq
 from collections import Counter
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 
 def divide(owners: Mapping[str, str], weights: Mapping[str, float], width: int) -> dict[str, int]:
-    """How many of `width` functions each run may use at once: at least one, together at most `width`.
+    """Return the functions, of `width`, that each run may use at once: at least one, together at most `width`.
 
-    `owners` names the owner of each run at work, at most `width` runs. Owners share by weight, 1 where none is given,
-    and each owner's runs share equally; what runs that are not at work would get is divided among the others. By the
-    method of D'Hondt with one seat for each (Balinski & Young, "Fair Representation", 1982): the next function goes to
-    the run with the most weight for each function that it would have; ties go to the first run.
+    `owners` names the owner of each active run, at most `width` runs. Owners share by weight, by default 1, and each
+    owner's runs share equally. Shares of inactive runs are divided among the others. It uses the method of D'Hondt with
+    one seat for each (Balinski & Young, "Fair Representation", 1982). The next function goes to the run with the most
+    weight per function. Ties go to the first run.
     """
     runs = Counter(owners.values())
     run_weights = {run: weights.get(owner, 1.0) / runs[owner] for run, owner in owners.items()}

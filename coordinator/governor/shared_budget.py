@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Purse:
-    """Dollars that several runs may spend together, never more: each has an allowance, and what a run leaves goes to
-    the others.
+    """Dollars that several runs may spend together. Each run has an allowance, and its rest goes to the others.
 
-    `cap`: None is no limit. `runs`: how many runs there will be that have not begun.
+    `cap`: None means unlimited. `runs`: how many runs there will be that have not begun.
     """
 
     cap: float | None
@@ -18,7 +17,7 @@ class Purse:
     spent: dict[str, float] = field(default_factory=dict)
 
     def begin(self, run: str, dollars: float) -> None:
-        """A run begins, or goes on, that has spent so much."""
+        """Begin or continue a run that has spent `dollars`."""
         if self.cap is None:
             return
         free = self.cap - sum(self.allowances.values()) - sum(self.spent.values()) + self.spent.pop(run, 0.0)
@@ -26,22 +25,22 @@ class Purse:
         self.runs -= 1
 
     def end(self, run: str, dollars: float, will_return: bool = False) -> None:
-        """A run ended, or pauses and may go on; the others get what it leaves."""
+        """End a run, or pause a run that may continue. The other runs get its rest."""
         if self.cap is None:
             return
         remainder = self.allowances.pop(run, dollars) - dollars
         self.spent[run] = dollars
         self.runs += will_return
-        # What the others that have not begun get is kept for them.
+        # Runs that have not begun keep their share.
         shares = len(self.allowances) + max(0, self.runs)
         for study_run in self.allowances:
             self.allowances[study_run] += remainder / shares
 
     def allowance(self, run: str) -> float | None:
-        """What the run's bill may reach; None without limit."""
+        """Return the most dollars of the run's bill, or None if unlimited."""
         return self.allowances.get(run)
 
 
 def least(limits: Iterable[float | None]) -> float | None:
-    """The lowest limit; None without one."""
+    """Return the lowest limit, or None."""
     return min((limit for limit in limits if limit is not None), default=None)

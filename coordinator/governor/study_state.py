@@ -1,4 +1,4 @@
-"""A study in the cloud: what it was asked to be, how far it is, and the next step as a pure function."""
+"""A study in the cloud: its plan, its progress, and the next step as a pure function."""
 
 import copy
 from collections import Counter
@@ -11,23 +11,23 @@ from marless.coordinator.governor.concurrency_shares import divide
 from marless.coordinator.governor.shared_budget import Purse, least
 from marless.functions.encoding import own_format
 
-# The purse of all runs; those of owners have their names, which are never empty.
+# The purse of all runs. Owners' purses have their names, which are never empty.
 _WHOLE = ""
 
 
 class _Item(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is written into the ledger."""
+    """A record in the ledger."""
 
 
 class Grant(_Item, frozen=True, kw_only=True):
-    """What a run at work may use: so many functions at once, and a bill of so many dollars, None without limit."""
+    """The limits of an active run: functions at once, and dollars of its bill (None means unlimited)."""
 
     width: int
     dollars: float | None
 
 
 class RunOutcome(_Item, frozen=True, kw_only=True):
-    """How a run ended, and its bill. `interrupted`: somebody stopped it."""
+    """The end of a run, and its bill. `interrupted`: a user stopped it."""
 
     status: Literal["finished", "failed", "interrupted"]
     dollars: float
@@ -35,29 +35,29 @@ class RunOutcome(_Item, frozen=True, kw_only=True):
 
 
 class StudyPlan(_Item, frozen=True, kw_only=True):
-    """What a study was asked to be; written once."""
+    """The plan of a study, written once."""
 
     format_version: int | msgspec.UnsetType = msgspec.field(default_factory=own_format)
     study: str
     tenant: str
-    # The file of the study, from which another machine can make its folder.
+    # The file of the study. Another machine can make its folder from it.
     file: msgspec.Raw
     # The qualified coordinator that governs it and drives its runs.
     coordinator: str
     # Functions at once, all runs together.
     width: int
-    # Runs at work at once, at most.
+    # The most active runs at once.
     at_work: int
-    # The owners of the runs, in the order in which these begin.
+    # The owners of the runs, in the order of their starts.
     owners: dict[str, str]
     weights: dict[str, float]
-    # Most dollars of all runs, None without limit, and of each owner who has a limit.
+    # Most dollars of all runs (None means unlimited), and of each owner who has a limit.
     dollars: float | None
     caps: dict[str, float]
 
 
 class StudyState(_Item, frozen=True, kw_only=True):
-    """A study between two steps: runs at work, runs that are over; all others wait."""
+    """A study between two steps: active runs and ended runs. All other runs wait."""
 
     format_version: int | msgspec.UnsetType = msgspec.field(default_factory=own_format)
     live: dict[str, Grant] = {}
@@ -67,7 +67,7 @@ class StudyState(_Item, frozen=True, kw_only=True):
     stopping: bool = False
 
     def is_over(self, plan: StudyPlan) -> bool:
-        """Whether no run is at work, and none will be."""
+        """Return whether the study has ended: all its runs are over, or it stops and none is active."""
         return not self.live and (self.stopping or len(self.over) == len(plan.owners))
 
 
@@ -79,10 +79,10 @@ def initial_state(plan: StudyPlan) -> StudyState:
 
 
 def advance(plan: StudyPlan, state: StudyState, outcomes: Mapping[str, RunOutcome]) -> StudyState:
-    """The study after some runs at work have ended: others begin in their place, and all are granted their shares.
+    """Return the study after some active runs have ended. Others begin in their place, and all get their shares.
 
-    Who begins is the first run of the owner who has the fewest at work for the weight. No grant of dollars shrinks
-    while bills keep within their grants, so a run that still has its last one does no harm.
+    The next run belongs to the owner with the fewest active runs for the weight. Grants of dollars never shrink while
+    bills stay within them, so a run with an outdated grant does no harm.
     """
     purses = copy.deepcopy(state.purses)
     for run, outcome in outcomes.items():

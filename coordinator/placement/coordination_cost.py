@@ -111,9 +111,8 @@ COORDINATOR_MB = 1769
 class CoordinationCost(NamedTuple):
     """`wave_s`: seconds from a wave's last task to the start of the next wave.
 
-    `deployed`: functions run in the cloud and log there. `turn`: the use of one turn of the coordinator on Lambda. It
-    is None if the coordinator is a process that waits for its functions. Such a process is outside the region of
-    deployed functions. `line`: the use of storing a finished round's line."""
+    `deployed`: functions run in the cloud and log there. `turn`: the use of a coordinator's turn on Lambda, None for a
+    waiting process (outside the region of deployed functions). `line`: the use of storing a finished round's line."""
 
     wave_s: float = 0.0
     deployed: bool = False

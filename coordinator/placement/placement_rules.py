@@ -84,8 +84,7 @@ class LearnerPlacement(Protocol):
 def split(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> list[list[Work]]:
     """Make one invocation per stage and group, the decomposition of the MARLess paper (figure 5).
 
-    A team stage has one invocation. A single stage runs all updates in one invocation. Several stages wait for each
-    other in every update.
+    A team stage has one invocation. A single stage runs all updates at once, but several wait in every update.
     """
     return _works(schedule.split(stages, groups, updates), stages, updates)
 
@@ -117,8 +116,8 @@ def balanced(stages: Sequence[StageSpec], groups: Sequence[int], updates: int, p
 def halves_of(stages: Sequence[StageSpec], updates: int) -> tuple[tuple[str, ...], ...]:
     """Return the stages of the two halves of a group's work that two invocations may do at once.
 
-    Final stages alternate between the halves. Both halves repeat the stages that these wait for. Empty where groups or
-    updates wait for each other, or all stages but one are waited for.
+    Final stages alternate between the halves, and both repeat the stages that these wait for. Empty if groups or
+    updates wait for each other, or only one stage is final.
     """
     awaited = {before for stage in stages for before in stage.after}
     ends = [stage.name for stage in stages if stage.name not in awaited]
@@ -155,8 +154,7 @@ def divide(packs: Packs, loads: Mapping[int, float], half_loads: Mapping[int, Se
     """Return `packs`, made by `balance` of these `loads`, with some groups halved if that reduces the largest pack's
     work.
 
-    `half_loads`: the work of a group's two halves, see `halves_of`. While it helps, half of a group moves from the pack
-    with most work to the pack with least.
+    `half_loads`: the work of a group's halves (`halves_of`). Halves move from the heaviest pack to the lightest.
     """
     new = [[*pack] for pack in packs or [(group,) for group in loads]]
     pack_loads = [sum(loads[group] for group in pack) for pack in new]

@@ -132,8 +132,7 @@ def choose(
     """Return the cheapest forecast.
 
     With a deadline it is the cheapest that meets it, else the fastest. With a rate it is the fastest that keeps it,
-    else the cheapest. Forecasts that differ by less than `TOLERANCE` count as equal. Among the cheapest the fastest
-    wins, among the fastest the cheapest, and then the simplest.
+    else the cheapest. Differences below `TOLERANCE` do not count. Ties go to the fastest or cheapest, then simplest.
     """
     pool, first, second = _goal(forecasts, deadline_s, dollars_per_hour)
     limit = min(map(first, pool)) * (1 + TOLERANCE)

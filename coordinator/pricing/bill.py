@@ -1,9 +1,9 @@
 """The meter of a run, counted in integers, and its bill, computed in exact decimals.
 
 A `Meter` adds up invocations, billed milliseconds, storage operations, capacity units of the ledger, and bytes of logs
-and of data that leaves the region; being integers, sums do not depend on the order of arrival. `bill` multiplies a
+and of data that leaves the region. All are integers, so sums do not depend on the order of arrival. `bill` multiplies a
 meter with a price list. Every divisor in a price list (1,000 and 10^6 requests, 1,024,000 MB-ms, 2^30 bytes) has a
-finite decimal expansion, so **nothing is rounded**: a total equals the sum of its parts, and the bill of a sum is the
+finite decimal expansion, so **nothing is rounded**. A total equals the sum of its parts, and the bill of a sum is the
 sum of the bills, to the last digit. The one rounding is Lambda's own, up to a whole millisecond for each invocation, in
 `billed_ms`. A printed bill may be shortened.
 """
@@ -23,15 +23,15 @@ from marless.functions.function_specs import BILLED, NAMES, by_function
 from marless.functions.messages.usage import CallUse, Usage, sums_by_name
 
 _GB = 2**30
-# Lambda lets INIT run for 10 s at most, outside the function's time-out, and bills it (AWS Compute Blog, "AWS Lambda
-# standardizes billing for INIT Phase", 2025-04-29).
+# Lambda lets INIT run for 10 s at most, outside the function's time-out, and bills it. Source: AWS Compute Blog, "AWS
+# Lambda standardizes billing for INIT Phase", 2025-04-29.
 INIT_LIMIT_MS = 10_000
 
 # An inexact result raises instead of losing a digit.
 _EXACT = Context(prec=200, traps=[Inexact, InvalidOperation, DivisionByZero])
 
-# The most bytes in the log of one invocation: the platform's lines, 300 bytes as text and 700 as JSON by the examples
-# in the Lambda developer guide ("Sending Lambda function logs to CloudWatch Logs"), and one line of a function's own.
+# The most bytes in the log of one invocation. The platform's lines take 300 bytes as text and 700 as JSON, by examples
+# in the Lambda developer guide ("Sending Lambda function logs to CloudWatch Logs"). The function adds one line.
 LOG_BYTES = 1024
 
 NOTE = (
@@ -48,10 +48,10 @@ CLOUD_NOTE = (
 
 
 class _Counts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Quantities that add field by field, exactly, those of a table name by name."""
+    """Quantities that add exactly, field by field. Fields that are tables add name by name."""
 
     def __add__(self, other: Self) -> Self:
-        # A decision adds several, in which nearly all is zero: then this takes a tenth of the time.
+        # A decision adds several meters that are mostly zero, so this takes a tenth of the time.
         zero = type(self)()
         sums = {
             name: _sum(getattr(self, name), term)
@@ -89,7 +89,7 @@ class Charge(_Counts, frozen=True):
 class CallCharge(_Counts, frozen=True):
     """The use of one resource."""
 
-    # Actions that were paid, and questions whose kept answer had been paid.
+    # Paid actions, and requests with a cached answer of an earlier paid action.
     count: int = 0
     hits: int = 0
     billed_ms: int = 0
@@ -98,7 +98,7 @@ class CallCharge(_Counts, frozen=True):
 
 
 class Invocation(NamedTuple):
-    """A finished invocation, and what of it was start-up, in billed milliseconds."""
+    """A finished invocation in billed milliseconds, `init_ms` of them for start-up."""
 
     function: str
     memory_mb: int
@@ -126,7 +126,7 @@ class Meter(_Charges, frozen=True, kw_only=True):
     bytes_read: int = 0
     write_units: int = 0
     read_units: int = 0
-    # Eventually consistent reads; each read unit costs half.
+    # Eventually consistent reads. Each read unit costs half.
     half_reads: int = 0
     log_bytes: int = 0
     # Bytes that left the region for the internet.
@@ -145,14 +145,14 @@ class Meter(_Charges, frozen=True, kw_only=True):
         usage: Usage,
         mb_per_vcpu: int | None = None,
     ) -> Self:
-        """This meter plus a finished invocation; `mb_per_vcpu` as in `billed_ms`.
+        """Return this meter plus a finished invocation. See `billed_ms` for `mb_per_vcpu`.
 
         Raises `ValueError` for a function that is not deployed.
         """
         return self.add_invocations([invocation(function, memory_mb, duration_ms, init_ms, usage, mb_per_vcpu)])
 
     def add_invocations(self, invocations: Iterable[Invocation]) -> Self:
-        """This meter plus finished invocations; raises `ValueError` for a function that is not deployed."""
+        """Return this meter plus finished invocations. Raises `ValueError` for a function that is not deployed."""
         invocations_of: dict[str, list[Invocation]] = defaultdict(list)
         for each in invocations:
             invocations_of[each.function].append(each)
@@ -185,9 +185,8 @@ class Meter(_Charges, frozen=True, kw_only=True):
     ) -> Self:
         """This meter plus an attempt that never reported, billed at its largest possible cost.
 
-        That is the full time-out, the longest start-up (`init_limit_ms`; 0 where the time-out covers it), a PUT for
-        each of the `puts` objects that it may have stored and a GET for each of `gets`. `mb_per_vcpu` as in
-        `billed_ms`.
+        The cost is the full time-out, the longest start-up (`init_limit_ms`, 0 if the time-out covers it), `puts` PUT
+        requests for objects that it may have stored, and `gets` GET requests. See `billed_ms` for `mb_per_vcpu`.
         """
         duration = billed_ms(float(Fraction(str(timeout_s)) * 1000), init_limit_ms, memory_mb, mb_per_vcpu)
         charge = Charge(invocations=1, billed_ms=duration, mb_ms=memory_mb * duration, attempts_lost=1)
@@ -197,19 +196,19 @@ class Meter(_Charges, frozen=True, kw_only=True):
         """This meter plus a write of a ledger item of `size` bytes after the write and `before` bytes before it.
 
         PutItem and UpdateItem are billed by the larger of the two, however little changes, and even if their condition
-        fails (DynamoDB developer guide, "DynamoDB read and write operations").
+        fails. Source: DynamoDB developer guide, "DynamoDB read and write operations".
         """
         return self + type(self)(write_units=write_units(max(size, before)))
 
     def add_load(self, size: int, consistent: bool = True) -> Self:
-        """This meter plus a read of a ledger item of `size` bytes; an eventually consistent read is half the price."""
+        """Return this meter plus a read of a ledger item of `size` bytes, at half price if eventually consistent."""
         units = read_units(size)
         return self + (type(self)(read_units=units) if consistent else type(self)(half_reads=units))
 
     def add_listing(self, count: int = 1) -> Self:
         """This meter plus `count` LIST requests, one per thousand listed keys and at least one.
 
-        They cost what PUT requests cost (Amazon S3 pricing, "Requests & data retrievals").
+        They cost as much as PUT requests (Amazon S3 pricing, "Requests & data retrievals").
         """
         return self + type(self)(lists=count)
 
@@ -222,25 +221,25 @@ class Meter(_Charges, frozen=True, kw_only=True):
         return self + type(self)(bytes_out=size)
 
     def add_event(self, size: int) -> Self:
-        """This meter plus the requests that an asynchronous event of `size` bytes costs beside its invocation."""
+        """Return this meter plus the requests of an asynchronous event of `size` bytes besides its invocation."""
         return self + type(self)(extra_requests=event_requests(size) - 1)
 
     def add_stored(self, usage: Usage) -> Self:
-        """This meter plus storage operations of the coordinator; HEAD requests and reads of parts are `gets`."""
+        """Return this meter plus storage operations of the coordinator. HEAD requests and reads of parts are `gets`."""
         return self + type(self)(
             puts=usage.puts, gets=usage.gets, bytes_written=usage.bytes_written, bytes_read=usage.bytes_read
         )
 
     def add_calls(self, name: str, use: CallUse, memory_mb: int, mb_per_vcpu: int | None = None) -> Self:
-        """This meter plus the use of a resource, whose actions cost what invocations of a function of `memory_mb` cost;
-        `mb_per_vcpu` as in `billed_ms`."""
+        """Return this meter plus the use of a resource. Its actions cost as much as invocations of a function of
+        `memory_mb`. See `billed_ms` for `mb_per_vcpu`."""
         ms = billed_ms(use.ms, 0, memory_mb, mb_per_vcpu)
         charge = CallCharge(count=use.count, hits=use.hits, billed_ms=ms, mb_ms=memory_mb * ms)
         meter = self.add_stored(Usage(puts=use.puts, gets=use.gets))
         return msgspec.structs.replace(meter, actions=sums_by_name(self.actions, {name: charge}))
 
     def add_charge(self, function: str, charge: Charge) -> Self:
-        """This meter plus the use of a function; raises `ValueError` for one that is unknown."""
+        """Return this meter plus the use of a function. Raises `ValueError` for an unknown function."""
         if function not in BILLED:
             raise ValueError(f"unknown function {function!r}; known: {', '.join(BILLED)}")
         return msgspec.structs.replace(self, **{function: charge_of(self, function) + charge})
@@ -277,8 +276,8 @@ else:
 class Bill(_Compute, frozen=True, kw_only=True):
     """The cost of a meter, in dollars.
 
-    `total` is exactly the compute of all functions, the coordinator's too, and of the resources' actions, + storage (S3
-    and the ledger) + requests (Lambda's fee for invocations) + logs + transfer, and exactly the sum of the lines.
+    `total` is exactly the sum of the lines. It adds compute (functions, coordinator, resources' actions), storage (S3
+    and the ledger), requests (Lambda's fee for invocations), logs and transfer.
     """
 
     storage: Decimal
@@ -289,7 +288,7 @@ class Bill(_Compute, frozen=True, kw_only=True):
     transfer: Decimal = Decimal(0)
 
     def to_json(self) -> bytes:
-        """The document for bill.json, indented; amounts are JSON numbers with all their digits."""
+        """Return the document for bill.json, indented. Amounts are JSON numbers with all their digits."""
         return to_json_file(self)
 
 
@@ -317,7 +316,7 @@ def event_requests(size: int) -> int:
 def invocation(
     function: str, memory_mb: int, duration_ms: float, init_ms: float, usage: Usage, mb_per_vcpu: int | None = None
 ) -> Invocation:
-    """A finished invocation on the bill; `mb_per_vcpu` as in `billed_ms`."""
+    """Return a finished invocation on the bill. See `billed_ms` for `mb_per_vcpu`."""
     duration = billed_ms(duration_ms, init_ms, memory_mb, mb_per_vcpu)
     init = billed_ms(0, init_ms, memory_mb, mb_per_vcpu) if init_ms else 0
     return Invocation(function, memory_mb, duration, init, usage)
@@ -327,12 +326,12 @@ def billed_ms(duration_ms: float, init_ms: float, memory_mb: int, mb_per_vcpu: i
     """Milliseconds that Lambda bills for one invocation: run time plus start-up, rounded up to a whole millisecond.
 
     Pass None for `mb_per_vcpu` if the platform measured the durations. Pass the price list's `mb_per_vcpu` if they were
-    measured here, on a whole core: a function with less memory has only the fraction
-    ``memory_mb / mb_per_vcpu`` of a vCPU, so its durations are scaled by ``max(1, mb_per_vcpu / memory_mb)``. Waiting
-    for storage is scaled too, and memory beyond one vCPU does not shorten durations, so the result is an upper bound. A
-    local core counts as fast as a vCPU.
+    measured here, on a whole core. A function with less memory has only the fraction ``memory_mb / mb_per_vcpu`` of
+    a vCPU. Its durations are scaled by ``max(1, mb_per_vcpu / memory_mb)``. Waiting for storage is scaled too, and
+    memory beyond one vCPU does not shorten durations, so the result is an upper bound. A local core counts as fast as a
+    vCPU.
 
-    Raises `ValueError` when a duration is negative or not finite, or the memory is not positive.
+    Raises `ValueError` if a duration is negative or infinite, or the memory is 0 or less.
     """
     if memory_mb <= 0 or duration_ms < 0 or init_ms < 0:
         raise ValueError(f"cannot bill {duration_ms} ms + {init_ms} ms of start-up at {memory_mb} MB")
@@ -359,7 +358,7 @@ def bill(
     storage: StorageClass = "standard",
     note: str = NOTE,
 ) -> Bill:
-    """The cost of `meter` at `prices`; pure, so that estimates, caps and receipts use the same function."""
+    """Return the cost of `meter` at `prices`. Estimates, caps and receipts use this same pure function."""
     mb_ms = {name: charge_of(meter, name).mb_ms for name in BILLED}
     compute = {name: _gb_seconds(f"{name} compute", mb_ms[name], prices, architecture) for name in BILLED}
     actions = _action_lines(meter, prices, architecture)

@@ -26,13 +26,13 @@ class IdleStack(NamedTuple):
 
 
 def idle_month(prices: Prices, deployment: IdleStack, architecture: Architecture = "arm") -> tuple[Line, ...]:
-    """The lines of a month of thirty days, at list prices without free tier; `bill.total` adds them up.
+    """Return the lines of a month of thirty days, at list prices without free tier. `bill.total` adds them up.
 
     The sweep looks for detached runs every minute: an invocation of the coordinator, a read of an empty list, a log
-    (AWS Lambda pricing, Amazon DynamoDB pricing, Amazon CloudWatch pricing); the events of scheduled rules are free
-    (Amazon EventBridge pricing). Billed by the month are alarms and dashboards (Amazon CloudWatch pricing), the table
-    with point-in-time recovery (Amazon DynamoDB pricing), objects (Amazon S3 pricing), logs, images (Amazon ECR
-    pricing). An event in a queue, a role, a schedule and an alias cost nothing.
+    (AWS Lambda pricing, Amazon DynamoDB pricing, Amazon CloudWatch pricing). The events of scheduled rules are free
+    (Amazon EventBridge pricing). Other services are billed by the month. They are alarms, dashboards and logs (Amazon
+    CloudWatch pricing), the table with point-in-time recovery (Amazon DynamoDB pricing), objects (Amazon S3 pricing)
+    and images (Amazon ECR pricing). An event in a queue, a role, a schedule and an alias cost nothing.
     """
     watch, table = prices.cloudwatch, prices.dynamodb
     million, mb_ms = 1_000_000, SWEEPS * deployment.sweep_ms * deployment.coordinator_mb

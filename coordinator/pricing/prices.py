@@ -1,6 +1,6 @@
 """Prices of AWS: one dated price file per region, read into closed, exact values.
 
-Numbers and their sources are in ``prices/aws-<region>.toml``; `bill` applies them to a run's meter.
+Numbers and their sources are in ``prices/aws-<region>.toml``. `bill` applies them to a run's meter.
 """
 
 import tomllib
@@ -20,7 +20,7 @@ USUAL, ELSEWHERE = "us-east-1", "elsewhere"
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of the price file; all money is US dollars."""
+    """A table of the price file. All money is US dollars."""
 
 
 class ArchitecturePrices(_Table, frozen=True):
@@ -39,7 +39,7 @@ class LambdaPrices(_Table, frozen=True):
 
 
 class S3ClassPrices(_Table, frozen=True):
-    """Requests per thousand; data per GB of 2^30 bytes, as AWS's worked examples count it."""
+    """Requests per thousand. Data per GB of 2^30 bytes, as AWS's worked examples count it."""
 
     put_per_thousand: Decimal
     get_per_thousand: Decimal
@@ -68,8 +68,8 @@ class DynamoDBPrices(_Table, frozen=True):
 
 
 class CloudWatchPrices(_Table, frozen=True):
-    """Logs per GB ingested, and per GB stored and month; an alarm per metric and month; a dashboard per month,
-    `dashboards_free` of which are free."""
+    """Logs per GB ingested, and per GB stored and month. An alarm per metric and month. A dashboard per month,
+    `dashboards_free` of them free."""
 
     logs_gb: Decimal
     logs_gb_month: Decimal
@@ -114,7 +114,7 @@ class Prices(_Table, frozen=True):
 
 @lru_cache(maxsize=16)
 def load_prices(region: str = USUAL) -> Prices:
-    """The price list of `region`; raises `ValueError` naming the known regions when there is none."""
+    """Return the price list of `region`. Raises `ValueError` naming the known regions if there is none."""
     if region not in regions():
         raise ValueError(f"no price file for region {region!r}; known regions: {', '.join(regions())}")
     return msgspec.convert(_tables(region), Prices)
@@ -126,7 +126,7 @@ def regions() -> list[str]:
 
 
 def priced_as(region: str) -> str:
-    """The price list for a region of AWS: its own, or the one for all others, whose prices are too high."""
+    """Return the region's price list, or the list for all other regions, which overestimates."""
     return region if region in regions() else ELSEWHERE
 
 

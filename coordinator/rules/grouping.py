@@ -22,8 +22,8 @@ _SWEEPS = 100
 class GroupingRule(Protocol):
     """Labels 0, 1, ... for n agents of one class, in the order of each group's first member.
 
-    `distance` ``[n, n]`` and its `upper` bound ``[n, n]`` are symmetric; `count` is the number of groups by the
-    schedule, `epsilon` the largest distance within a group. A rule may ignore either.
+    `distance` ``[n, n]`` and its `upper` bound ``[n, n]`` are symmetric. `count` is the number of groups by the
+    schedule, and `epsilon` the largest distance within a group. A rule may ignore either.
     """
 
     def __call__(
@@ -34,8 +34,8 @@ class GroupingRule(Protocol):
 def policy_count(times: int, agents: int, cap: Cap | int) -> int:
     """N', the number of policies of `agents` agents of one class when sharing starts for the `times`-th time (from 1).
 
-    The policy count scheduler of MARLess, §4.3.3: min(2^j, cap, N). The paper contradicts itself: its text caps at
-    2^(⌊log2 N⌋+1), which is above N, so that in the end no agents share; its Fig. 12(a) keeps four policies for six
+    The policy count scheduler of MARLess, §4.3.3: min(2^j, cap, N). The paper contradicts itself. Its text caps at
+    2^(⌊log2 N⌋+1), which is above N, so that in the end no agents share. Its Fig. 12(a) keeps four policies for six
     agents, as a cap of 2^⌊log2 N⌋ does. A number is the cap itself. Raises `ValueError` for numbers below 1.
     """
     most = cap if isinstance(cap, int) else 1 << (agents.bit_length() - 1 + _CAPS[cap])
@@ -47,10 +47,10 @@ def policy_count(times: int, agents: int, cap: Cap | int) -> int:
 def kmeans(distance: Array, upper: Array, count: int, epsilon: float, rng: np.random.Generator) -> Labels:
     """At most `count` groups by K-Means on the rows of `distance`: the MARLess paper's, §4.3.3.
 
-    The paper does not name its points; the rows of the symmetrised matrix are the nearest reading. A row holds
-    distances to all agents, so the groups of some agents depend on the others. Lloyd's sweeps from ten starts
-    after Arthur and Vassilvitskii, "k-means++", 2007; the lowest sum of squares wins. With as many groups as agents
-    none share; else agents with equal rows stay together, even when that leaves fewer groups. `upper` and `epsilon`
+    The paper does not name its points, and the rows of the symmetrised matrix are the nearest reading. A row holds
+    distances to all agents, so the groups of some agents depend on the others. It runs Lloyd's sweeps from ten starts
+    after Arthur and Vassilvitskii, "k-means++", 2007, and the lowest sum of squares wins. With as many groups as agents
+    none share. Otherwise agents with equal rows stay together, even if that leaves fewer groups. `upper` and `epsilon`
     are ignored.
     """
     if count >= len(distance):
@@ -60,7 +60,7 @@ def kmeans(distance: Array, upper: Array, count: int, epsilon: float, rng: np.ra
 
 
 def linkage(distance: Array, upper: Array, count: int, epsilon: float, rng: np.random.Generator) -> Labels:
-    """Average linkage; clusters merge only while `upper` is below `epsilon` for every pair across them.
+    """Average linkage: clusters merge only while `upper` is below `epsilon` for every pair across them.
 
     So all pairs of a group are closer than `epsilon`, with the confidence of the bound. `count` and `rng` are ignored.
     """
@@ -75,12 +75,12 @@ GROUPINGS: Family[GroupingRule] = Family(
 def agglomerate(distance: Array, mergeable: Array, least: int = 1) -> Labels:
     """Average linkage (Sokal and Michener, 1958) on symmetric distances ``[n, n]``, down to `least` clusters.
 
-    Repeatedly merges the two clusters with the smallest mean distance between members, among those whose pairs are all
-    `mergeable` ``[n, n]``; ties go to the lowest first members. Labels as of a `GroupingRule`.
+    Repeatedly merges the two clusters with the smallest mean distance between members. All pairs across both must be
+    `mergeable` ``[n, n]``. Ties go to the lowest first members. Labels as of a `GroupingRule`.
     """
     agents = len(distance)
     labels, sizes = np.arange(agents), np.ones(agents)
-    # A cluster's row is that of its first member; rows of merged clusters are not allowed.
+    # A cluster's row is the row of its first member. Rows of merged clusters are not allowed.
     totals, pair_mergeable = np.array(distance, np.float64), np.array(mergeable, np.bool_)
     for _ in range(agents - least):
         open_ = np.triu(pair_mergeable, 1)
@@ -99,11 +99,11 @@ def agglomerate(distance: Array, mergeable: Array, least: int = 1) -> Labels:
 
 
 def groups_of(classes: Sequence[int], label: Callable[[tuple[int, ...]], Sequence[int]]) -> tuple[int, ...]:
-    """The group of every agent, each named after its first member; agents of different classes never share one.
+    """Return the group of every agent, each named after its first member.
 
-    `classes[i]` is the class of agent i. `label` returns a label for each agent of one class, given in ascending order;
-    it is not called for a class of one agent. The MARLess paper does not say how to treat agents with different spaces,
-    which cannot share a network.
+    Agents of different classes never share a group. `classes[i]` is the class of agent i. `label` returns a label for
+    each agent of one class, given in ascending order. It is not called for a class of one agent. The MARLess paper
+    leaves open the case of agents with different spaces, which cannot share a network.
     """
     groups = list(range(len(classes)))
     for kind in sorted(set(classes)):
@@ -141,7 +141,7 @@ def _lloyd(points: Array, centres: Array) -> _Fit:
 
 
 def _update_centre(centre: Array, members: Array) -> Array:
-    """The mean of a centre's members ``[m, d]``; a centre without members stays."""
+    """Return the mean of a centre's members ``[m, d]``. A centre without members stays."""
     return np.asarray(members.mean(axis=0)) if len(members) else centre
 
 

@@ -1,8 +1,8 @@
 """League rules: how often each checkpoint of the run is drawn as the opponent of a rollout.
 
-`uniform` is fictitious self-play (Heinrich, Lanctot and Silver, "Fictitious Self-Play in Extensive-Form Games", 2015);
-`prioritised` prefers opponents that the policies lose to (Vinyals et al., "Grandmaster level in StarCraft II using
-multi-agent reinforcement learning", 2019, with their weighting (1 - p)^2).
+`uniform` is fictitious self-play (Heinrich, Lanctot and Silver, "Fictitious Self-Play in Extensive-Form Games", 2015).
+`prioritised` prefers opponents that the policies lose to, with the weighting (1 - p)^2 of Vinyals et al., "Grandmaster
+level in StarCraft II using multi-agent reinforcement learning", 2019.
 """
 
 from collections.abc import Callable
@@ -18,14 +18,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LeagueRule:
-    """`weights`: those of the checkpoints ``[C]`` in a draw, from the policies' mean scores against them ``[C]`` in
-    [0, 1]; None where no checkpoint is played against."""
+    """`weights` maps the policies' mean scores ``[C]`` in [0, 1] against the checkpoints to their weights
+    ``[C]`` in a draw. It is None if the league plays no checkpoint."""
 
     weights: Callable[[Array], Array] | None
 
 
 def probabilities(rule: LeagueRule, scores: Array) -> Array:
-    """The probability of each checkpoint ``[C]``; equal ones where all weights are 0."""
+    """Return the probability of each checkpoint ``[C]``. They are equal if all weights are 0."""
     assert rule.weights is not None
     weights = rule.weights(scores)
     total = weights.sum()

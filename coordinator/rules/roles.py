@@ -1,10 +1,10 @@
 """Test whether members of a group have different roles: whether another member's model predicts an agent's rewards.
 
-While agents are rewarded for the same, one network learns from the data of all; where they are rewarded for different
-things by what they see and do, their gradients contradict each other sooner or later. Christianos et al., "Scaling
+While agents get rewards for the same goal, one network learns from the data of all. If their reward depends differently
+on their observations and actions, their gradients contradict each other sooner or later. Christianos et al., "Scaling
 Multi-Agent Reinforcement Learning with Selective Parameter Sharing", 2021, choose groups by such models once, before
-training; here the test runs all through training, as roles may show only once a first skill is learnt, and its error
-is bounded.
+training. Here the test runs all through training, because roles may show only after a first skill, and its error is
+bounded.
 """
 
 import math
@@ -21,15 +21,15 @@ from marless.functions.messages.message import Message
 
 Array = NDArray[np.float64]
 
-# Members stay together unless exchanging their models adds this share to their squared errors: models of one reward
-# function differ too, where agents see different parts of it.
+# Members stay together unless exchanging their models adds this share to their squared errors. Models of one reward
+# function differ too, if agents see different parts of it.
 TOLERANCE = 0.25
 # The weight of earlier rounds in the average of errors, at each analysis.
 DECAY = 0.5
-# The numbers of interim analyses after which a test may reject.
+# A test may reject after these numbers of interim analyses.
 ANALYSES = (1, 2, 4, 8)
-# A round is skipped for every so many analyses in a row that find no difference, and so many rounds for every test that
-# ended without a rejection.
+# A round is skipped for every `PATIENCE` analyses in a row without a difference. Every test that ended without a
+# rejection adds as many skipped rounds.
 PATIENCE = 4
 
 
@@ -53,7 +53,7 @@ class RoleHistory(Message, frozen=True, kw_only=True):
 
 
 def restart(history: RoleHistory) -> RoleHistory:
-    """The history of a team whose groups have just changed, or whose change was rejected."""
+    """Return the history of a team after a change of its groups, or after a rejected change."""
     return RoleHistory(tests=history.tests + bool(history.evidence))
 
 
@@ -65,11 +65,11 @@ def skip_round(history: RoleHistory) -> RoleHistory:
 def update_role_test(
     history: RoleHistory, groups: Sequence[int], cross_errors: Array, significance: float
 ) -> RoleHistory:
-    """Adds one interim analysis. `cross_errors` ``[i, j, blocks]``: the squared error of agent i's reward model on
-    agent j's steps; 0 across groups. `significance` is as in `rejects_equal_roles`.
+    """Adds one interim analysis.
 
-    A split that earlier rounds propose is tested on this round's data only (sample splitting), so chance does not
-    favour it.
+    `cross_errors` ``[i, j, blocks]``: the squared error of agent i's reward model on agent j's steps, 0 across groups.
+    A split that earlier rounds propose is tested on this round's data only (sample splitting), which avoids a bias.
+    `rejects_equal_roles` explains `significance`.
     """
     pairs = separate_pairs(groups, proposed_groups(history, groups))
     self_error = np.einsum("iik->ik", cross_errors)
@@ -93,7 +93,7 @@ def update_role_test(
 
 
 def _without_difference(history: RoleHistory) -> RoleHistory:
-    """The history after an analysis of a round for which no split was proposed; a test in progress ends."""
+    """Return the history after an analysis without a proposed split. A test in progress ends."""
     in_a_row = history.analyses_without_difference + 1
     history = replace(history, analyses_without_difference=in_a_row)
     return _end_test(history, history.tests + bool(history.evidence), in_a_row // PATIENCE)
@@ -104,7 +104,7 @@ def _end_test(history: RoleHistory, tests: int, rounds_to_skip: int) -> RoleHist
 
 
 def proposed_groups(history: RoleHistory, groups: Sequence[int]) -> tuple[int, ...]:
-    """The groups, at least as fine as the present `groups`, whose members' reward models are interchangeable."""
+    """Return groups of members with interchangeable reward models, at least as fine as the present `groups`."""
     if not history.excess_errors:
         return tuple(groups)
     distances = np.zeros((len(groups), len(groups)))
@@ -119,10 +119,10 @@ def proposed_groups(history: RoleHistory, groups: Sequence[int]) -> tuple[int, .
 
 
 def rejects_equal_roles(history: RoleHistory, significance: float) -> bool:
-    """Whether the test in progress rejects that the members of each group have equal roles.
+    """Return whether the test in progress rejects that the members of each group have equal roles.
 
-    If they do have, the probability to reject in a whole run is at most `significance`: the k-th test may spend
-    6 / (pi k)^2 of it, which add up to one.
+    If they have equal roles, the probability to reject in a whole run is at most `significance`. The k-th test may
+    spend 6 / (pi k)^2 of it, and these shares add up to one.
     """
     if history.interim_analyses not in ANALYSES:
         return False
@@ -143,7 +143,7 @@ def separate_pairs(groups: Sequence[int], finer: Sequence[int]) -> list[tuple[in
 
 
 def _decaying_average(past: tuple[float, ...], excess: Array, pooled_error: Array) -> tuple[float, ...]:
-    """The average with one more analysis; where errors are 0, all models know the reward, and the excess is 0."""
+    """Return the average with one more analysis. If errors are 0, all models know the reward, and the excess is 0."""
     pairs = np.triu_indices(len(excess), 1)
     new = np.divide(excess[pairs], pooled_error[pairs], out=np.zeros(len(pairs[0])), where=pooled_error[pairs] > 0)
     average = DECAY * np.array(past) + (1 - DECAY) * new if past else new

@@ -1,12 +1,12 @@
 """Scaling rules: the number of rollouts of the next round, from the learners' measurements of earlier rounds.
 
-Three families. *Convexity* (`paper`, `offset`) is actor scaling of the MARLess paper ("Multi-Agent Reinforcement
-Learning with Serverless Computing", SoCC 2025, section 4.4): a policy whose loss was more convex earlier in its window
-explores too little now and asks for more rollouts. *Gradient noise* (`gns`) asks for as much data as pays off:
-McCandlish et al., "An Empirical Model of Large-Batch Training", 2018; `tradeoff` and `budget` price that data in the
-configured placement. *Returns* (`adapt`) is a heuristic of MinionsRL. `constant` and `shuffled:<rule>` are the
-controls: min-max over a window responds to any fluctuating number, noise included, so savings alone prove nothing about
-a rule's signal.
+There are three families. *Convexity* (`paper`, `offset`) is actor scaling of the MARLess paper ("Multi-Agent
+Reinforcement Learning with Serverless Computing", SoCC 2025, section 4.4). If a policy's loss was more convex earlier
+in its window, the policy explores too little now and asks for more rollouts. *Gradient noise* (`gns`) asks for as much
+data as pays off (McCandlish et al., "An Empirical Model of Large-Batch Training", 2018). `tradeoff` and `budget` price
+that data in the configured placement. *Returns* (`adapt`) is a heuristic of MinionsRL. `constant` and `shuffled:<rule>`
+are the controls. A min-max over a window responds to any fluctuating number, even to noise, so savings alone prove
+nothing about a rule's signal.
 """
 
 import math
@@ -38,9 +38,9 @@ HISTORY = 100
 class Bounds:
     """Limits of a choice.
 
-    `most` and `least`: rollouts of a round (I_max and I_min of the paper), `beta` as in the paper. `overhead`: the cost
-    of a round besides its rollouts, in prices of one rollout: of `list_overhead`, or for rules with a `floor` of
-    `list_price`. `left`: what `stop.dollars` leaves at list prices, in the same unit, for at most `rounds` more rounds.
+    `most` and `least`: rollouts of a round (I_max and I_min of the paper). `beta`: the paper's beta. `overhead`: the
+    cost of a round besides its rollouts, in prices of one rollout: of `list_overhead`, or for rules with a `floor` of
+    `list_price`. `left`: the rest of `stop.dollars` at list prices, in the same unit, for at most `rounds` more rounds.
     `target`: `stop.return`.
     """
 
@@ -58,11 +58,12 @@ Decide = Callable[[ScalingHistory, Bounds, np.random.Generator], int]
 
 @dataclass(frozen=True)
 class ScalingRule:
-    """`decide` returns the number of rollouts of the next round from the summaries `needs`; `past`: it reads
-    `ScalingHistory.past`. A rule that `adapts` depends on the results of earlier rounds. `floor`: the fewest rollouts
-    where `scaling.min_rollouts` is not set, for rules that read the prices of the configured placement; the others have
-    a share of the most, and the prices of `split`. A rule that `spends` begins no round that `stop.dollars` cannot pay
-    at list prices, and one that `returns` reads mean returns.
+    """`decide` returns the number of rollouts of the next round from the summaries `needs`.
+
+    `past`: it reads `ScalingHistory.past`. A rule that `adapts` depends on the results of earlier rounds. `floor`: the
+    fewest rollouts if `scaling.min_rollouts` is not set. Rules with a floor read the prices of the configured
+    placement. The others have a share of the most, and the prices of `split`. A rule that `spends` begins only rounds
+    that `stop.dollars` can pay at list prices. A rule that `returns` reads mean returns.
     """
 
     decide: Decide
@@ -87,9 +88,9 @@ def rollouts(rule: str, history: ScalingHistory, bounds: Bounds, rng: np.random.
 def add_round(
     history: ScalingHistory, signals: Mapping[int, Signal], window: int, rule: str, mean_return: float | None = None
 ) -> ScalingHistory:
-    """The history after a round whose groups are the keys of `signals`.
+    """Return the history after a round. Its groups are the keys of `signals`.
 
-    A group keeps its last `window` ratios; groups that are not in `signals` are dropped. Only for a shuffled `rule` is
+    A group keeps its last `window` ratios. Groups that are not in `signals` are dropped. Only for a shuffled `rule` is
     the round added to `past`: the history is part of every ledger write, which is billed by the kilobyte.
     """
     rule_spec = SCALING_RULES[rule]
@@ -106,8 +107,8 @@ def add_round(
 def clear_windows(history: ScalingHistory) -> ScalingHistory:
     """The history after a switch of sharing: the windows are empty, as the paper empties its tolerant window.
 
-    Groups are named after their first member, so a new group may have the name of an old one whose ratios belong to
-    other policies. The noise average is of the whole team and is kept.
+    Groups are named after their first member, so a new group may have an old group's name. The old group's ratios
+    belong to other policies. The noise average is of the whole team and is kept.
     """
     return replace(history, convexity={})
 
@@ -120,9 +121,9 @@ def constant(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) 
 def paper(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
     """The paper's rule with its literal threshold, beta * (I_max - I_min).
 
-    Each policy asks for I_j = clip(S_j * I_max, I_min, I_max); the round gets the largest I_j when their average
-    reaches the threshold, else the average (rounded, half up). The average is at least I_min, so beta means little
-    where I_min is large: with I_min = I_max / N, N = 3 and beta = 0.5 the average can never be chosen. See `offset`.
+    Each policy asks for I_j = clip(S_j * I_max, I_min, I_max). If the average reaches the threshold, the round gets the
+    largest I_j, else the average (rounded, half up). The average is at least I_min, so beta means little if I_min is
+    large. With I_min = I_max / N, N = 3 and beta = 0.5 the average can never be chosen. See `offset`.
     """
     return _choose_rollouts(history, bounds, bounds.beta * (bounds.most - bounds.least))
 
@@ -132,8 +133,8 @@ def offset(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) ->
 
     One outlier among K policies asks for I_max, the others for I_min: I_avg = I_min + (I_max - I_min) / K. This stays
     under the threshold, so that one outlier cannot trigger the maximum, exactly if beta > 1/K. The paper's text claims
-    this for beta < 1/K and its slides for beta >= 1/K; under its literal threshold neither holds: there it takes
-    beta > 1/K + I_min / (I_max - I_min).
+    this for beta < 1/K and its slides for beta >= 1/K. Under its literal threshold neither holds, and beta > 1/K +
+    I_min / (I_max - I_min) is necessary.
     """
     return _choose_rollouts(history, bounds, bounds.least + bounds.beta * (bounds.most - bounds.least))
 
@@ -141,12 +142,11 @@ def offset(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) ->
 def gns(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
     """The number of rollouts that improves the policies most per dollar.
 
-    Adam's steps have one length whatever the gradient's, so more data improves their direction only. The cosine between
-    a gradient on b rollouts and the true one is 1 / sqrt(1 + B/b) on average (B is `noise_scale`; McCandlish et al.,
-    section 2.2, have its square, for plain gradient steps of the best length), and a round costs overhead + b prices of
-    a rollout. The quotient is largest at
-    b* = (sqrt(B^2 + 8 B overhead) - B) / 4, which comes near `overhead` as the noise grows and never passes it. Before
-    anything is measured, the noise counts as infinite.
+    The length of Adam's steps does not depend on the gradient's, so more data improves their direction only. The cosine
+    between a gradient on b rollouts and the true one is 1 / sqrt(1 + B/b) on average (B is `noise_scale`). McCandlish
+    et al., section 2.2, have its square, for plain gradient steps of the best length. A round costs overhead + b prices
+    of a rollout. The quotient is largest at b* = (sqrt(B^2 + 8 B overhead) - B) / 4. It approaches `overhead` as the
+    noise grows and never passes it. Before anything is measured, the noise counts as infinite.
     """
     rollouts = np.arange(bounds.least, bounds.most + 1)
     noise = noise_scale(history)
@@ -157,11 +157,11 @@ def gns(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> in
 def tradeoff(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
     """The number of rollouts that reaches a target for the fewest dollars.
 
-    With b rollouts a round, a target takes 1 + B/b times the rounds that it would without noise (McCandlish et al.,
-    equation 2.7 and section 2.3, who find it with Adam and in reinforcement learning too), and a round costs overhead
-    + b prices of a rollout. The product is smallest at b* = sqrt(B overhead): it grows with the noise without limit,
-    where that of `gns`, which compares directions, stays below the overhead. Before anything is measured, half of a
-    round's dollars are for rollouts: the best number where the noise is as large as the overhead.
+    With b rollouts a round, a target takes 1 + B/b times the rounds that it would without noise. McCandlish et al.,
+    equation 2.7 and section 2.3, find this with Adam and in reinforcement learning too. A round costs overhead + b
+    prices of a rollout. The product is smallest at b* = sqrt(B overhead), which grows with the noise without limit.
+    `gns` compares directions, so its number stays below the overhead. Before anything is measured, half of a round's
+    dollars are for rollouts: the best number where the noise is as large as the overhead.
     """
     rollouts = np.arange(bounds.least, bounds.most + 1)
     noise = bounds.overhead if history.trace is None else noise_scale(history)
@@ -173,9 +173,9 @@ def budget(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) ->
     """The number of rollouts for the most progress, b / (b + B) a round, of the dollars and rounds that are left.
 
     With a multiplier m, every round maximises progress - m * cost. Progress is concave and cost linear in b, and the
-    noise of the rounds to come is taken to be that of now; so the multiplier that spends the dollars in all rounds
-    gives each an equal share of them. Where the share buys less than `tradeoff` asks for, a round of the share is worth
-    less than its price, and fewer rounds of `tradeoff` do more. So the answer is the larger of both. Before anything is
+    noise of future rounds is assumed to equal today's noise. So the multiplier that spends the dollars in all rounds
+    gives each round an equal share. If the share buys less than `tradeoff` asks for, a round of the share is worth less
+    than its price. Then fewer rounds of `tradeoff` do more. So the answer is the larger of both. Before anything is
     measured it is the share.
     """
     share_ = bounds.left / max(1, bounds.rounds) - bounds.overhead
@@ -184,10 +184,10 @@ def budget(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) ->
 
 
 def adapt(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
-    """The heuristic `Adapt` of MinionsRL (Yu et al., AAAI 2024): clip(ceil(J_5 / J * I_max), 1, I_max), where J_5 is
-    the mean return of the last five rounds and J the target.
+    """The heuristic `Adapt` of MinionsRL (Yu et al., AAAI 2024): clip(ceil(J_5 / J * I_max), 1, I_max).
 
-    Its returns begin near 0; here they are counted from the first round's, so that negative returns have a meaning.
+    J_5 is the mean return of the last five rounds, and J is the target. In MinionsRL returns begin near 0. Here they
+    count from the first round's return, so that negative returns have a meaning.
     """
     if not history.returns:
         return bounds.most
@@ -201,12 +201,11 @@ def adapt(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> 
 def _shuffle_history(decide: Decide) -> Decide:
     """The control of a rule: the rule itself on the run's own signals in random order.
 
-    Replacing only the latest value would not be enough: the window that it is compared with, or the average that it
-    enters, would still follow the run. All rounds of the history, the latest included, are put in random order, and
-    windows and averages are rebuilt from the last ones of that order. Groups, window lengths and the values of each
-    round stay, so the joint distribution of the signals is kept and their timing is destroyed. The distribution of the
-    decisions changes: signals that drift span less in a true window than in a shuffled one. Compare with a constant of
-    the same mean as well.
+    Replacing only the latest value would not be enough, because its window and its average would still follow the run.
+    All rounds of the history are put in random order, with the latest round. Windows and averages are rebuilt from the
+    end of that order. Groups, window lengths and the values of each round stay, so the joint distribution of the
+    signals is kept and their timing is destroyed. The distribution of the decisions changes: signals that drift span
+    less in a true window than in a shuffled one. Compare with a constant of the same mean as well.
     """
 
     def with_shuffled_history(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
@@ -240,7 +239,7 @@ _GNS, _PAPER, _OFFSET = (
     ScalingRule(paper, ("curvature",)),
     ScalingRule(offset, ("curvature",)),
 )
-# The variance over rollouts needs two; MinionsRL begins with one.
+# The variance over rollouts needs two. MinionsRL begins with one.
 _TRADEOFF, _BUDGET, _ADAPT = (
     ScalingRule(tradeoff, ("noise",), floor=2),
     ScalingRule(budget, ("noise",), floor=2, spends=True),

@@ -1,4 +1,4 @@
-"""What the scaling rules remember of earlier rounds: convexity, gradient noise, returns and dollars at list prices."""
+"""The memory of the scaling rules: convexity, gradient noise, returns and dollars at list prices."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ from marless.functions.messages.message import Message
 CONVEX = 1000.0
 # Decay per round of the averaged gradient noise: about the last ten rounds count.
 DECAY = 0.9
-# Rounds that the mean return of `adapt` is over, as in MinionsRL.
+# The mean return of `adapt` covers so many rounds, like in MinionsRL.
 RECENT = 5
 
 
 class Signal(Message, frozen=True, kw_only=True):
-    """Measurements of one group's learner in a round; None where they were not requested.
+    """Measurements of one group's learner in a round, or None if they were not requested.
 
     `largest`, `smallest`: extreme eigenvalues of the policy loss's Hessian. `trace`: unbiased tr(Sigma), the variance
     of the mean gradient of one rollout, summed over parameters. `square`: unbiased |G|^2, which may be negative.
@@ -31,8 +31,8 @@ class Signal(Message, frozen=True, kw_only=True):
 
 
 class ScalingSignals(Message, frozen=True, kw_only=True):
-    """Inputs of the rules from one round: convexity ratio by group, noise summed over groups, the mean return; None
-    where not measured or not needed."""
+    """Inputs of the rules from one round: convexity ratio by group, noise summed over groups, the mean return. A field
+    is None if it was not measured."""
 
     convexity: dict[int, float] = field(default_factory=dict)
     trace: float | None = None
@@ -45,7 +45,7 @@ class ScalingHistory(Message, frozen=True, kw_only=True):
 
     `convexity`: the last ratios of every current group, newest last. `trace`, `square`: averages over the `rounds` that
     measured the noise, exponentially weighted and debiased (each round's weights sum to 1). `past`: the last `HISTORY`
-    rounds that measured anything, for the shuffled controls only. `returns`: the first round's mean return and those of
+    rounds that measured anything, for the shuffled controls only. `returns`: the mean returns of the first round and of
     the last `RECENT` rounds, for rules that read them. `spent`: dollars of all rounds at list prices, for rules that
     keep to `stop.dollars`.
     """
@@ -60,11 +60,11 @@ class ScalingHistory(Message, frozen=True, kw_only=True):
 
 
 def convexity(signal: Signal) -> float:
-    """C = -e_max / e_min of a policy's loss, from 0 to `CONVEX`; the higher, the nearer to a local minimum.
+    """C = -e_max / e_min of a policy's loss, from 0 to `CONVEX`. A higher value is nearer to a local minimum.
 
-    The paper does not define the ratio for eigenvalues of one sign. Here it takes its limits: no negative curvature
-    (e_min >= 0) is a minimum and gives `CONVEX`; no positive curvature (e_max <= 0) is farthest from one and gives 0.
-    A flat loss (both 0) is neither and gives 1.
+    The paper does not define the ratio for eigenvalues of one sign. Here it takes its limits. A loss without negative
+    curvature (e_min >= 0) is at a minimum and gives `CONVEX`. A loss without positive curvature (e_max <= 0) is
+    farthest from a minimum and gives 0. A flat loss (both 0) is neither and gives 1.
 
     Raises `ValueError` when the signal holds no eigenvalues.
     """

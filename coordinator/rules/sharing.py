@@ -1,10 +1,10 @@
-"""Which agents share networks: modes of sharing, and the networks that a new group starts from.
+"""The groups of agents that share networks: modes of sharing, and the networks that a new group starts from.
 
 Untrained agents act the same way, so dynamic sharing begins with one network for each class, and agents get separate
 networks when shared training declines. The MARLess paper (SoCC 2025) begins with separate networks.
 
 A sequential test decides whether to keep a shared team: it must return no less than the unshared one, up to a margin.
-The MARLess paper shares as soon as the trend declines and sees the effect on the returns afterwards; here both teams
+The MARLess paper shares as soon as the trend declines and sees the effect on the returns afterwards. Here both teams
 first play the same start states, in batches that end as soon as the test decides.
 """
 
@@ -34,7 +34,7 @@ network of both. `start` is how a mode that switches begins.
 
 @dataclass(frozen=True)
 class SharingMode:
-    """Which agents share networks in round 0, and whether that changes later."""
+    """The groups of agents that share networks in round 0, and their later changes."""
 
     initial: InitialGroups
     switches: bool = False
@@ -56,7 +56,7 @@ Scores = Mapping[int, float]
 
 @dataclass(frozen=True)
 class BaseRule:
-    """Which member's networks a new group starts from: the one with the highest score."""
+    """A rule for the networks that a new group starts from: it takes the member with the highest score."""
 
     score: Callable[[Scores, Scores], Scores]
     """From mean returns and convexity ratios by agent (empty unless `needs` has 'curvature') to scores by agent."""
@@ -81,7 +81,7 @@ def dynamic(classes: Sequence[int], start: Start) -> tuple[int, ...]:
 
 
 def by_name(agents: Sequence[str], named_groups: Sequence[Sequence[str]]) -> tuple[int, ...]:
-    """The groups of the `named_groups` agents, all of which are among `agents`; every other agent is on its own."""
+    """Return the groups of the `named_groups` agents, all of them among `agents`. Every other agent is alone."""
     groups = list(range(len(agents)))
     for names in named_groups:
         members = [agents.index(name) for name in names]
@@ -91,7 +91,7 @@ def by_name(agents: Sequence[str], named_groups: Sequence[Sequence[str]]) -> tup
 
 
 def invalid_groups(agents: Sequence[str], classes: Sequence[int], groups: Sequence[Sequence[str]]) -> str:
-    """Why agents cannot share as `groups`, `classes` as in `InitialGroups`; '' when they can."""
+    """Return the reason why agents cannot share as `groups`, or ''. `InitialGroups` explains `classes`."""
     for names in groups:
         for name in names:
             if name not in agents:
@@ -157,19 +157,19 @@ def schedule(most: int, looks: int) -> tuple[int, ...]:
 def judge(differences: NDArray[np.float64], margin: float, error: float, look: int, looks: int) -> Verdict:
     """The verdict on paired episodes ``[n]``, shared minus unshared return, at `look` (from 1) of `looks`.
 
-    `commit` when the lower confidence bound of the mean difference is above -margin, `roll back` when the upper one is
-    below it; else `more`, and `roll back` at the last look: not proven. Bounds are Student's.
+    `commit` if the lower confidence bound of the mean difference is above -margin. `roll back` if the upper bound is
+    below it. Otherwise `more`, and `roll back` at the last look: not proven. Bounds are Student's.
 
-    When the true mean is -margin or worse, the probability to commit at any look is at most `error`; when it is
-    better, so is that to roll back before the last look. Each look spends the share of `error` that its new episodes
-    have in a doubling schedule (1/8, 1/8, 1/4, 1/2 of it for four looks): the alpha-spending function alpha * t of
-    Lan & DeMets ("Discrete sequential boundaries for clinical trials", 1983). The shares are added up as in
-    Bonferroni's inequality, which needs no joint distribution of the looks and costs some power. As with any t test the
-    mean must be near normal: with exponential differences, their long tail downwards, an error of 0.05 became
-    0.06 for 200 to 1600 episodes and as 0.09 for 25 to 200.
+    If the true mean is -margin or worse, the probability to commit at any look is at most `error`. If it is better, the
+    same holds for a roll back before the last look. Each look spends a share of `error`: the share of its new episodes
+    in a doubling schedule (1/8, 1/8, 1/4, 1/2 for four looks). This is the alpha-spending function alpha * t of Lan &
+    DeMets ("Discrete sequential boundaries for clinical trials", 1983). Bonferroni's inequality adds up the shares. It
+    needs no joint distribution of the looks and costs some power. Like in any t test the mean must be near normal. With
+    exponential differences and a long tail downwards, an error of 0.05 became 0.06 for 200 to 1600 episodes and 0.09
+    for 25 to 200.
 
-    Fewer than two episodes decide nothing; equal differences have no deviation. ValueError for a look outside
-    of 1 to `looks` and an error outside of (0, 0.5).
+    Fewer than two episodes decide nothing. Equal differences have no deviation. ValueError for a look outside of 1 to
+    `looks` and an error outside of (0, 0.5).
     """
     if not (1 <= look <= looks and 0 < error < 0.5):
         raise ValueError(f"no look {look} of {looks} with error {error}")
@@ -185,12 +185,12 @@ def judge(differences: NDArray[np.float64], margin: float, error: float, look: i
 
 
 def _error_share(look: int, looks: int) -> float:
-    """The share of the error that a look spends; the shares of all looks add up to one."""
+    """Return the share of the error that a look spends. The shares of all looks add up to one."""
     return 2.0 ** (max(look, 2) - 1 - looks) if looks > 1 else 1.0
 
 
 def _moments(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Mean and sample standard deviation, the same bits in any order; exact for equal values."""
+    """Return mean and sample standard deviation, the same bits in any order, and exact for equal values."""
     # Exact sums do not depend on the order, and differences from the minimum are zero for equal values.
     numbers = [float(value) for value in values]
     least = min(numbers)

@@ -1,8 +1,8 @@
 """Distances between the policies of one class of agents, and their upper confidence bounds.
 
-A distance is computed from one stacked table ``[n, K, ...]``: n agents, and K observations or samples each. It has two
-steps, the contribution of every observation for every pair and the combination of the K contributions, so that the
-bootstrap draws observations without reading the tables again.
+A distance is computed from one stacked table ``[n, K, ...]``: n agents, and K observations or samples each. It
+first computes the contribution of every observation for every pair, then combines the K contributions. So the bootstrap
+draws observations without reading the tables again.
 
 `jsd`, `hellinger`, `w2`, `regret` and `action` compare policies on the same observations. `kde-kl` compares densities
 of the agents' own observations and actions, so it distinguishes agents by the states that they visit as well.
@@ -21,8 +21,8 @@ from marless.functions.plug_in_registry import Family, Rule
 
 FloatArray = NDArray[np.float64]
 
-# Added to the covariance of samples that are in units of their standard deviation: it is singular for an agent that
-# never takes two of its actions.
+# Added to the covariance of samples in units of their standard deviation. It is singular for an agent that never takes
+# two of its actions.
 _RIDGE = 1e-6
 
 
@@ -30,11 +30,11 @@ _RIDGE = 1e-6
 class DistanceRule:
     """A distance in two steps.
 
-    `needs` names the table that learners report: `behaviour` (probabilities ``[K, actions]`` on observations common
-    to all agents) or `density` (samples ``[K, d]`` of observation and action), as in `messages.learner.SummaryName`;
-    `gaussian` (means and standard deviations ``[K, 2, A]``), `values` (Q-values ``[K, actions]``) and `action` (actions
-    ``[K, A]`` in units of the action range), all on common observations, are for algorithms that report them.
-    `contributions` is ``[n, K, ...] -> [n, n, K]``, symmetric in the agents; `combine` is ``[..., K] -> [...]``.
+    `needs` names the table that learners report (`messages.learner.SummaryName`). All observations are common to all
+    agents, but for `density` (samples ``[K, d]`` of an agent's own observations and actions). `behaviour` has
+    probabilities ``[K, actions]``. Some algorithms report `gaussian` (means and standard deviations ``[K, 2, A]``),
+    `values` (Q-values ``[K, actions]``) or `action` (actions ``[K, A]`` in units of the action range).
+    `contributions` is ``[n, K, ...] -> [n, n, K]``, symmetric in the agents. `combine` is ``[..., K] -> [...]``.
     """
 
     needs: str
@@ -45,7 +45,7 @@ class DistanceRule:
 def matrix(rule: DistanceRule, tables: NDArray[Any]) -> FloatArray:
     """Distances ``[n, n]`` between all pairs: symmetric, zero diagonal.
 
-    Raises `ValueError` for tables without observations, `NotFinite` when a distance is not a number.
+    Raises `ValueError` for empty tables, and `NotFinite` if a distance is not a number.
     """
     return _square(rule.combine(_pairs(rule, tables)), len(tables))
 
@@ -114,7 +114,7 @@ def _each_beside_all(between: Between, tables: NDArray[Any]) -> FloatArray:
 
 
 def _jensen_shannon(first: FloatArray, second: FloatArray) -> FloatArray:
-    """½ KL(p‖m) + ½ KL(q‖m) in nats, m = (p + q)/2; between 0 and ln 2, zero probabilities allowed.
+    """½ KL(p‖m) + ½ KL(q‖m) in nats, m = (p + q)/2, between 0 and ln 2. Zero probabilities are allowed.
 
     Rows are scaled to sum to 1: float32 tables do so within rounding only, which matters for similar policies.
     """
@@ -130,7 +130,7 @@ def _relative(p: FloatArray, q: FloatArray) -> FloatArray:
 
 
 def _hellinger(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Squared Hellinger distance of diagonal Gaussians; standard deviations above 0."""
+    """Squared Hellinger distance of diagonal Gaussians. Standard deviations must be above 0."""
     (mean_a, sd_a), (mean_b, sd_b) = _moments(first), _moments(second)
     variance = sd_a**2 + sd_b**2
     log_overlap = np.log(2 * sd_a * sd_b / variance) / 2 - (mean_a - mean_b) ** 2 / (4 * variance)
@@ -138,7 +138,7 @@ def _hellinger(first: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def _wasserstein(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Squared 2-Wasserstein distance of diagonal Gaussians; standard deviations may be 0."""
+    """Squared 2-Wasserstein distance of diagonal Gaussians. Standard deviations may be 0."""
     (mean_a, sd_a), (mean_b, sd_b) = _moments(first), _moments(second)
     return np.asarray(((mean_a - mean_b) ** 2 + (sd_a - sd_b) ** 2).sum(axis=-1))
 
@@ -148,7 +148,7 @@ def _moments(table: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _regret(first: FloatArray, second: FloatArray) -> FloatArray:
-    """An agent's loss of Q-value, as a share of its range, when it acts as the other does; the mean of both agents."""
+    """An agent's loss of Q-value by acting like the other agent, as a share of its range, averaged over both."""
     first, second = np.broadcast_arrays(first, second)
     return (_loss(first, second.argmax(axis=-1)) + _loss(second, first.argmax(axis=-1))) / 2
 
@@ -186,7 +186,7 @@ def _kde_kl(tables: NDArray[Any]) -> FloatArray:
 def _log_density(centres: FloatArray, points: FloatArray, leave_one_out: bool) -> FloatArray:
     """Log-density at `points` ``[m, d]`` of Gaussian kernels at `centres` ``[K, d]``, up to a constant of d.
 
-    The kernels' covariance is that of the centres by Scott's factor K^(-1/(d+4)) (Scott, "Multivariate Density
+    The kernels' covariance is the centres' covariance by Scott's factor K^(-1/(d+4)) (Scott, "Multivariate Density
     Estimation", 1992), squared. `leave_one_out`: the points are the centres, and a kernel does not count at its own
     centre.
     """

@@ -27,10 +27,10 @@ def t_quantile(probability: float, freedom: float) -> float:
 
 
 def _regularised_beta(a: float, b: float, x: float, rest: float) -> float:
-    """I_x(a, b); `rest` is 1 - x, a parameter because the difference would lose digits near one."""
+    """I_x(a, b). `rest` is 1 - x, a parameter because the difference would lose digits near one."""
     if x <= 0 or rest <= 0:
         return 0.0 if x <= 0 else 1.0
-    # The fraction converges fast below the mean of the distribution; above it the mirrored one does.
+    # The fraction converges fast below the mean of the distribution. Above it the mirrored fraction does.
     if x > (a + 1) / (a + b + 2):
         return 1 - _regularised_beta(b, a, rest, x)
     log_factor = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)

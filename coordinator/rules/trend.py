@@ -1,14 +1,14 @@
-"""Whether the team's returns decline: the window of rounds, its trend, and the rules that then flip sharing.
+"""Detect declining returns of the team: the window of rounds, its trend, and the rules that then flip sharing.
 
-MARLess (SoCC 2025, §4.3.1) normalises each agent's return by its extremes over the run, aggregates the agents, fits a
-least-squares line to the last W rounds and flips the sharing mode when the slope is under a threshold gamma; after a
-flip the window is emptied. It leaves open whether agents are summed or averaged: here they are averaged, so that
-the slope does not grow with the team.
+MARLess (SoCC 2025, §4.3.1) normalises each agent's return by its extremes over the run, aggregates the agents and fits
+a least-squares line to the last W rounds. It flips the sharing mode if the slope is under a threshold gamma, and then
+empties the window. It leaves open whether agents are summed or averaged: here they are averaged, so that the slope does
+not grow with the team.
 
-The paper contradicts itself on gamma. Its text (§4.3.1) flips when slope < gamma, so that a lower gamma flips less; its
-sensitivity section (§6.5) says that a lower gamma flips more often, which holds for -slope > gamma. `paper` is the
-first, `decline` the second; they agree at gamma = 0. Both flip on noise: without any trend half of all windows fall.
-`significant` flips on a decline beyond chance and needs no gamma.
+The paper contradicts itself on gamma. Its text (§4.3.1) flips if slope < gamma, so that a lower gamma flips less. Its
+sensitivity section (§6.5) says that a lower gamma flips more often, which holds for -slope > gamma. `paper` follows the
+text, `decline` the sensitivity section. They agree at gamma = 0. Both flip on noise: without any trend half of all
+windows fall. `significant` flips on a decline beyond chance and needs no gamma.
 """
 
 import math
@@ -58,13 +58,13 @@ class TrendHistory(Message, frozen=True, kw_only=True):
 
 
 class TrendRule(Protocol):
-    """Whether to flip; `values` is a full window, oldest first."""
+    """Return whether to flip. `values` is a full window, oldest first."""
 
     def __call__(self, values: FloatArray, gamma: float, alpha: float) -> bool: ...
 
 
 def add_round(history: TrendHistory, returns: Sequence[float], length: int) -> TrendHistory:
-    """The history after a round with `returns` per agent; the window keeps the last `length` rounds.
+    """Return the history after a round with `returns` per agent. The window keeps the last `length` rounds.
 
     ValueError when the number of agents changes.
     """
@@ -85,7 +85,7 @@ def clear_window(history: TrendHistory) -> TrendHistory:
 def values(history: TrendHistory) -> FloatArray:
     """The window ``[n]`` as the team's mean return, each agent's scaled to 0 to 1 by its extremes over the run.
 
-    An agent whose return never changed counts 0.5.
+    An agent with a constant return counts 0.5.
     """
     raw = np.array(history.window, dtype=np.float64)
     low, high = np.array(history.low), np.array(history.high)
@@ -99,12 +99,13 @@ def slope(values: FloatArray) -> float:
 
 
 def steepness(values: FloatArray) -> FloatArray:
-    """Fall per round of ``[..., n]`` values in units of its standard error ``[...]``; negative for a rise.
+    """Return the fall per round of ``[..., n]`` values in units of its standard error ``[...]``, negative for a
+    rise.
 
-    The error is that of Newey & West ("A Simple, Positive Semi-Definite, Heteroskedasticity and Autocorrelation
-    Consistent Covariance Matrix", 1987) with one lag. Among the ordinary error, one to four lags, and generalised
-    least squares with a given or an estimated coefficient, each with its critical values, one lag had the best
-    worst-case power over autocorrelations 0 to 0.6. Infinite for a straight fall, nan for constant values.
+    The error follows Newey & West ("A Simple, Positive Semi-Definite, Heteroskedasticity and Autocorrelation Consistent
+    Covariance Matrix", 1987) with one lag. One lag had the best worst-case power over autocorrelations 0 to 0.6. The
+    alternatives were the ordinary error, two to four lags, and generalised least squares with a given or an estimated
+    coefficient, each with its critical values. Infinite for a straight fall, nan for constant values.
     """
     slopes, residuals, times = _line(values)
     scores = residuals * times
@@ -119,7 +120,7 @@ def critical(window: int, alpha: float) -> float:
     """The steepness beyond which a decline of a full window is significant.
 
     Interpolated in `CRITICAL` between the logarithms. A window longer than all in the table takes the value of the
-    longest, which is too high, never too low; `alpha` outside of `ALPHAS` takes the nearest. Infinite for fewer than
+    longest, which is too high, never too low. `alpha` outside of `ALPHAS` takes the nearest. Infinite for fewer than
     three rounds, which have no standard error.
     """
     if window < min(CRITICAL):
@@ -132,14 +133,14 @@ def critical(window: int, alpha: float) -> float:
 def significant(values: FloatArray, gamma: float, alpha: float) -> bool:
     """Flips on a statistically significant decline.
 
-    `alpha` is the probability of any false flip in 100 rounds without a trend, over all overlapping windows. This
-    holds for AR(1) noise with a coefficient up to 0.6, Gaussian or heavy-tailed (Student t3). Measured elsewhere,
-    at alpha = 0.05 and ten rounds: 0.15 to 0.21 with a coefficient of 0.8; 0.10 with exponential noise, its long tail
-    upwards, at 0.6.
+    `alpha` is the probability of any false flip in 100 rounds without a trend, over all overlapping windows. This holds
+    for AR(1) noise with a coefficient up to 0.6, Gaussian or heavy-tailed (Student t3). Other measurements, at alpha =
+    0.05 and ten rounds: 0.15 to 0.21 with a coefficient of 0.8, and 0.10 with exponential noise, its long tail upwards,
+    at 0.6.
 
-    At alpha = 0.05 it detects, within 20 rounds, a fall per round as large as the noise's standard deviation with
-    probability 0.94 or more by a window of ten rounds (0.08 by five), half as large with 0.25 by ten, 0.89 by fifteen.
-    `gamma` is not used.
+    At alpha = 0.05 and with a window of ten rounds, it detects a fall per round of one standard deviation of the noise
+    within 20 rounds with probability 0.94 or more (0.08 by five). It detects half such a fall with 0.25 by ten and 0.89
+    by fifteen. `gamma` is not used.
     """
     return bool(steepness(values) > critical(len(values), alpha))
 
