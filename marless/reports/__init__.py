@@ -1,4 +1,4 @@
-"""What a run leaves for its reader: statistics of returns, evaluation files, the learning curve, policies to play."""
+"""Reports of a run for its reader: statistics of returns, evaluation files, the learning curve, policies to play."""
 
 from marless.reports.policy import TeamPolicy, load_policy
 

@@ -1,4 +1,4 @@
-"""Files that are replaced atomically, so that a kill leaves either the old or the new one."""
+"""Files that are replaced atomically, so that a kill leaves either the old or the new file."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ from marless.functions.system_errors import explain
 
 
 def replace(path: Path, body: bytes, durable: bool = False) -> None:
-    """Replaces the content of `path` with `body`; on `OSError` the file is unchanged.
+    """Replace the content of `path` with `body`. On `OSError` the file is unchanged.
 
     `durable`: returns once the file would survive a power loss.
     """
@@ -30,8 +30,8 @@ def replace(path: Path, body: bytes, durable: bool = False) -> None:
 
 
 def cache(path: Path, body: bytes) -> None:
-    """Replace a file below the user's cache folder. Do nothing if it is read-only, or if the user has no home
-    folder."""
+    """Replace a file below the user's cache folder. If it is read-only, or the user has no home folder, the call has no
+    effect."""
     if path.is_absolute():
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -39,7 +39,7 @@ def cache(path: Path, body: bytes) -> None:
 
 
 def write_for_user(path: Path, body: bytes) -> None:
-    """Replaces a file that the user named; raises `UserError` where it cannot be written."""
+    """Replace a file that the user named. Raises `UserError` if it cannot be written."""
     try:
         replace(path, body)
     except OSError as error:
@@ -56,7 +56,7 @@ def storage_errors(where: str | Path) -> Iterator[None]:
 
 
 def sync(path: Path) -> None:
-    """Returns once a file, or a folder's list of entries, would survive a power loss; raises `OSError`."""
+    """Return once a file, or a folder's list of entries, would survive a power loss. Raises `OSError`."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -10,18 +10,18 @@ from marless.coordinator.drive.attempt_record import AttemptRecord
 from marless.coordinator.file_reading import UnreadableFile, read_file
 from marless.functions.encoding import JsonDecoder, Undecodable, to_json
 
-# About 50 MB; a longer run keeps its first attempts.
+# About 50 MB. A longer run keeps its first attempts.
 MOST_LINES = 200_000
-# Of a file that is larger the further attempts are without the times of their actions, of which one may have thousands.
+# In a larger file further attempts lack the times of their actions. An attempt may have thousands of them.
 MOST_BYTES = 100_000_000
 
 _DECODER = JsonDecoder(AttemptRecord)
 
 
 class AttemptLog:
-    """Appends records whose times are of the monotonic clock, as seconds since 1970.
+    """Appends records. Their times change from the monotonic clock to seconds since 1970.
 
-    A disk that does not take them ends the log and not the run, which does not need it.
+    A full disk ends the log but not the run, which can do without it.
     """
 
     def __init__(self, path: Path, most_lines: int = MOST_LINES, most_bytes: int = MOST_BYTES) -> None:

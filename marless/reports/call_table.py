@@ -1,4 +1,4 @@
-"""What a run asked of resources, as a table: counts and dollars of its bill, completion times of its rounds."""
+"""The resource calls of a run as a table: counts and dollars of its bill, completion times of its rounds."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -41,7 +41,7 @@ def totals(meter: Meter, bill: Bill) -> dict[str, CallTotals]:
 
 
 def rows(by_resource: Mapping[str, CallTotals], lines: Sequence[RoundLine]) -> list[tuple[str, ...]]:
-    """The rows below `HEADER`; `lines` are those of the run's rounds."""
+    """Return the rows below `HEADER`. `lines` are the run's rounds."""
     return [
         (
             name,
@@ -57,7 +57,7 @@ def rows(by_resource: Mapping[str, CallTotals], lines: Sequence[RoundLine]) -> l
 
 
 def mean_ms(name: str, lines: Iterable[RoundLine]) -> float | None:
-    """The mean completion time of a resource's actions over rounds; None where none is known."""
+    """Return the mean completion time of a resource's actions over rounds in milliseconds, or None."""
     of_rounds = [actions for line in lines if (actions := line.actions.get(name)) and actions.timed]
     timed = sum(each.timed for each in of_rounds)
     return sum((each.mean_ms or 0.0) * each.timed for each in of_rounds) / timed if timed else None

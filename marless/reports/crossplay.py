@@ -1,8 +1,8 @@
 """One side of a team against others: its policies, greedy, while the other agents act at random or as another team.
 
-Where agents compete, a sum over agents hides which side got better: what one side wins the other loses. Here each side
-is measured alone, against opponents that stay the same from run to run. The sides are those of `EnvSpec.sides`, such as
-``adversary`` and ``agent`` of mpe/simple_adversary; where a task names none, each class of agents counts as one.
+Where agents compete, a sum over agents hides which side improved: one side wins the other's loss. Here each side is
+measured alone, against opponents that stay the same from run to run. The sides come from `EnvSpec.sides`, such as
+``adversary`` and ``agent`` of mpe/simple_adversary. If a task names none, each class of agents counts as one.
 
     from marless.reports import load_policy
     from marless.reports.crossplay import scores
@@ -27,7 +27,7 @@ from marless.reports.policy import TeamPolicy, same_task
 FloatArray = NDArray[np.float64]
 Noise = tuple[NDArray[np.float32], ...]
 
-# Environments stepped together; another number plays other episodes.
+# The number of environments stepped together. Another number plays other episodes.
 _NUM_ENVS = 160
 
 
@@ -65,7 +65,7 @@ def play_sides(
 
 
 def sides(task: EnvTask) -> tuple[str, ...]:
-    """The sides of a task; raises `ValueError` when there is only one."""
+    """Return the sides of a task. Raises `ValueError` if there is only one."""
     sides_of_task = _sides(registry.spec(task))
     if len(sides_of_task) < 2:
         raise ValueError(f"{task.name} has agents of one kind only, so there are no opponents to play against")
@@ -73,14 +73,14 @@ def sides(task: EnvTask) -> tuple[str, ...]:
 
 
 def members(task: EnvTask, side: str) -> tuple[int, ...]:
-    """The agents of a side, ascending; raises `ValueError` for an unknown side."""
+    """Return the agents of a side, ascending. Raises `ValueError` for an unknown side."""
     return _side(registry.spec(task), side).agents
 
 
 def totals(
     task: EnvTask, team: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
 ) -> FloatArray:
-    """Undiscounted return of every episode, sum over the agents of `side`; otherwise as `agent_returns`."""
+    """Return the undiscounted return of every episode, summed over the agents of `side`. See `agent_returns`."""
     return np.asarray(agent_returns(task, team, side, opponent, episodes, seed)[:, members(task, side)].sum(axis=1))
 
 
@@ -95,9 +95,9 @@ def agent_returns(
 ) -> FloatArray:
     """Undiscounted return of every episode and agent ``[episodes, N]``, in the order of the start states.
 
-    The agents of `side` act greedily as `own_team` says, all others greedily as `opponent` says; a scripted team draws
-    from what it chooses among, agents without a team draw uniformly from the legal actions. Raises `ValueError` for an
-    unknown side, for a team that lacks a policy of its agents, and for a team that was trained on another task.
+    The agents of `side` act greedily by `own_team`, all others greedily by `opponent`. A scripted team draws among its
+    choices. Agents without a team draw uniformly from the legal actions. Raises `ValueError` for an unknown side, for a
+    team that lacks a policy of its agents, and for a team of another task.
 
     With `stochastic`, policies draw from their distributions where they have any: a game without chance would else be
     the same each time.
@@ -163,12 +163,12 @@ class _Match:
         self._step = 0
 
     def draw_actions(self, rng: np.random.Generator) -> None:
-        """Lets the policies draw their actions; each agent has draws of its own, whoever acts for it."""
+        """Let the policies draw their actions. Each agent has separate draws, whoever acts for it."""
         noise = self._draws(rng)
         self._noise = [noise if needs_noise else None for needs_noise in self._drawn]
 
     def draw_chance(self, rng: np.random.Generator) -> None:
-        """Lets scripts draw from what they choose among."""
+        """Let scripts draw among their choices."""
         self._chance = [self._draws(rng) if needs_chance else None for needs_chance in self._scripted]
 
     def _draws(self, rng: np.random.Generator) -> Noise:

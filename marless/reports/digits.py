@@ -13,13 +13,13 @@ _ROUNDING = 1e-4
 
 @dataclass(frozen=True)
 class Digits:
-    """How numbers that stand together are written: with so many `decimals`; where all are `tiny`, with an exponent."""
+    """The format of numbers in one column: with so many `decimals`, or an exponent if all are `tiny`."""
 
     decimals: int
     tiny: bool = False
 
     def text(self, value: float, sign: bool = False) -> str:
-        """The number, never minus zero; `sign`: a positive one has its sign."""
+        """Return the number as text, never minus zero. With `sign`, positive numbers have a sign."""
         plus = "+" if sign else ""
         if (self.tiny and value) or _LARGE <= abs(value) < math.inf:
             return f"{value:{plus}.{1 if self.tiny else 2}e}"

@@ -1,7 +1,7 @@
 """A run's evaluations in the layout of marl-eval, so that its tools work on them.
 
-The layout is that of github.com/instadeepai/marl-eval (Gorsane et al., "Towards a Standardised Performance Evaluation
-Protocol for Cooperative MARL", NeurIPS 2022). This module builds the document; callers write the file.
+The layout follows github.com/instadeepai/marl-eval (Gorsane et al., "Towards a Standardised Performance Evaluation
+Protocol for Cooperative MARL", NeurIPS 2022). This module builds the document. Callers write the file.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ _Entry = dict[str, int | list[float]]
 RunEntries = dict[str, _Entry]
 Document = dict[str, dict[str, dict[str, dict[str, RunEntries]]]]
 
-# What the functions that make environments are called everywhere; they do not identify a task.
+# The usual names of functions that make environments. They do not identify a task.
 _CONSTRUCTORS = ("env", "parallel_env", "raw_env", "make", "make_env")
 _NONE: Mapping[str, float] = MappingProxyType({})
 
@@ -66,12 +66,12 @@ def document(
 
 
 def read(body: bytes) -> list[Evaluation]:
-    """The evaluations of a document of one run, in the order of training; raises `Undecodable`."""
+    """Return the evaluations of a document of one run, in the order of training. Raises `Undecodable`."""
     return [_evaluation(entry) for name, entry in entries(body).items() if name.startswith(_STEP)]
 
 
 def absolute(run: RunEntries, metric: str = METRIC) -> tuple[float, ...]:
-    """A run's absolute metric: its returns, or the mean of another metric; none where it was not measured."""
+    """Return a run's absolute metric: its returns, or the mean of another metric. Empty if it is missing."""
     returns = run.get(_ABSOLUTE, {}).get(metric, [])
     return tuple(returns) if isinstance(returns, list) else ()
 
@@ -83,8 +83,8 @@ def metrics_of(run: RunEntries) -> list[str]:
 
 
 def means(run: RunEntries, metric: str = METRIC) -> dict[int, float]:
-    """By environment steps the mean of a metric over an evaluation's episodes, where evaluations have it; all need a
-    return. Raises `LookupError` and `ValueError`."""
+    """Return the mean of a metric over each evaluation's episodes, by environment steps. All evaluations need a return.
+    Raises `LookupError` and `ValueError`."""
     means_by_step: dict[int, float] = {}
     for key, entry in run.items():
         if not key.startswith(_STEP) or (metric != METRIC and metric not in entry):
@@ -97,7 +97,7 @@ def means(run: RunEntries, metric: str = METRIC) -> dict[int, float]:
 
 
 def entries(body: bytes) -> RunEntries:
-    """What a document of one run says of the run, by ``step_<i>``; raises `Undecodable`."""
+    """Return the entries of a run's document by ``step_<i>``. Raises `Undecodable`."""
     runs = [
         run
         for tasks in from_json(body, Document).values()
@@ -126,7 +126,7 @@ def _evaluation(entry: Mapping[str, Any]) -> Evaluation:
 def names(task: EnvTask) -> tuple[str, str]:
     """Names of environment and task for marl-eval, in lower case because it looks them up so.
 
-    ``mpe/simple_spread`` with 3 agents gives ``mpe`` and ``simple_spread-3``;
+    ``mpe/simple_spread`` with 3 agents gives ``mpe`` and ``simple_spread-3``.
     ``pettingzoo:mpe2.simple_spread_v3:parallel_env`` gives ``mpe2`` and ``simple_spread_v3``. A name of one part is
     used for both.
     """

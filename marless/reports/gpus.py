@@ -1,7 +1,7 @@
 """The GPUs of this machine, as torch sees them and as a run's identity names them.
 
-They are asked for in a process of its own: a process that has initialised CUDA can fork none that uses it, and this one
-may have no need of torch at all.
+A separate process lists them, because a process that has initialised CUDA cannot fork processes that use it. Also, this
+process may do without torch.
 """
 
 import os
@@ -24,7 +24,7 @@ _decoder = JsonDecoder[list[str]](list[str])
 
 @cache
 def names() -> tuple[str, ...]:
-    """The GPUs that torch sees, the one that a run computes on first; none where torch is missing or has no CUDA."""
+    """Return the GPUs that torch sees, first the GPU of runs. Empty if torch or CUDA is missing."""
     try:
         return tuple(_decoder.decode(_answer((sys.executable, "-c", _NAMES)).encode()))
     except Undecodable:
@@ -32,7 +32,7 @@ def names() -> tuple[str, ...]:
 
 
 def identity() -> str | None:
-    """What the bytes of a run on the first GPU depend on: its name, its driver and cuBLAS's workspace; None without."""
+    """Return the origins of a run's bytes on the first GPU: its name, its driver and cuBLAS's workspace, or None."""
     if not names():
         return None
     workspace = os.environ.get(CUBLAS_WORKSPACE, CUBLAS_WORKSPACE_DEFAULT)

@@ -11,14 +11,14 @@ _DECODER = JsonDecoder(RoundLine)
 
 
 class JsonLines:
-    """The file of a run's finished rounds; recording an earlier round, or the last again, rewinds the file to it."""
+    """The file of a run's finished rounds. Recording an earlier round, or the last again, rewinds the file to it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._last = max((line.round for line in read(path)), default=0)
 
     def record(self, line: RoundLine) -> None:
-        """Appends the line; raises `StorageFault` when the disk does not take it."""
+        """Append the line. Raises `StorageFault` if the disk refuses it."""
         with storage_errors(self._path):
             if line.round <= self._last or _has_torn_end(self._path):
                 earlier_lines = [earlier for earlier in read(self._path) if earlier.round < line.round]
@@ -29,7 +29,7 @@ class JsonLines:
         self._last = line.round
 
     def persist(self) -> None:
-        """Returns once the lines so far would survive a power loss; raises `StorageFault`."""
+        """Return once the lines so far would survive a power loss. Raises `StorageFault`."""
         with storage_errors(self._path):
             if self._path.exists():
                 sync(self._path)
@@ -37,7 +37,7 @@ class JsonLines:
 
 
 def read(path: Path) -> list[RoundLine]:
-    """The complete lines of a file; what a killed writer or a power loss left at its end is skipped.
+    """Return the complete lines of a file. An incomplete end, from a killed writer or a power loss, is skipped.
 
     Raises `UnreadableFile` where a line before others is damaged.
     """

@@ -1,4 +1,4 @@
-"""The learning curve of a run as a picture: return against environment steps, with what it cost along the top.
+"""The learning curve of a run as a picture: return against environment steps, with its cost along the top.
 
 matplotlib comes with the extra 'report' and is imported when a curve is drawn.
 """
@@ -26,12 +26,12 @@ _TOP_TICKS = 6
 
 
 class CurvePoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The run after one round: what it had used by then, and its returns.
+    """The run after one round: its use so far, and its returns.
 
     `steps` (environment steps), `seconds` and `dollars` count from the start of the run. `sampled_return` is the mean
-    return of the round's own episodes, None when none ended; `evaluation` is the greedy evaluation at this point, None
-    where there was none. Returns are undiscounted sums over agents. Where some compete, `sampled_sides` and
-    `evaluated_sides` are the means of each side by name, which are drawn instead of sums.
+    return of the episodes that ended in the round, if any. `evaluation` is the greedy evaluation at this point, if any.
+    Returns are undiscounted sums over agents. Where some compete, `sampled_sides` and `evaluated_sides` are the means
+    of each side by name, which are drawn instead of sums.
     """
 
     steps: int
@@ -44,14 +44,14 @@ class CurvePoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 def draw(points: Sequence[CurvePoint], path: Path, title: str, name: str = "") -> None:
-    """Writes what `figure` draws as a PNG of 800 x 500 pixels, whole or not at all. Raises what `figure` raises."""
+    """Write the picture of `figure`, with its errors, as a PNG of 800 x 500 pixels, whole or not at all."""
     save(figure(points, title, name), path)
 
 
 def figure(points: Sequence[CurvePoint], title: str, name: str = "") -> "Figure":
-    """The curve of `points`, ascending in steps; `name`, the run's, stands small at the right.
+    """Return the curve of `points`, ascending in steps. The run's `name` is small at the right.
 
-    Raises `MissingExtra` without matplotlib, `ValueError` when there is no point.
+    Raises `MissingExtra` if matplotlib is missing, and `ValueError` for empty `points`.
     """
     if not points:
         raise ValueError("a learning curve needs at least one round")

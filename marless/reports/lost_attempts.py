@@ -1,4 +1,4 @@
-"""Attempts of tasks that ended without an answer: their cost, and lines about them while a run goes on."""
+"""Attempts of tasks that ended without an answer: their cost, and lines about them while a run continues."""
 
 import time
 from collections.abc import Callable
@@ -17,8 +17,7 @@ _PAUSE_S, _LONGEST_PAUSE_S = 0.1, 600.0
 
 
 class LostAttempts(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of a run's attempts without an answer, the seconds and dollars that they are billed for, and how many
-    of them never reported."""
+    """A run's attempts without an answer: their number, their billed seconds and dollars, and the `unreported` ones."""
 
     attempts: int = 0
     seconds: float = 0.0
@@ -26,7 +25,7 @@ class LostAttempts(msgspec.Struct, frozen=True, kw_only=True):
     unreported: int = 0
 
     def __str__(self) -> str:
-        """``2 attempts, 12.0 s, $0.0003 of the bill``; '' without attempts."""
+        """Return ``2 attempts, 12.0 s, $0.0003 of the bill``, or '' without attempts."""
         if not self.attempts:
             return ""
         unreported_text = {0: "", 1: "; 1 never reported and is billed at its maximum"}.get(
@@ -53,7 +52,7 @@ class RetryLines:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._pause_s, self._quiet_until = clock, _PAUSE_S, 0.0
         self._phase: tuple[str, int] | None = None
-        # Failures by task of the phase; tasks that no line has named yet, with their problem.
+        # Failures by task of the phase. Tasks that no line has named yet, with their problem.
         self._failures: dict[str, int] = {}
         self._untold: list[tuple[str, str]] = []
 

@@ -1,7 +1,7 @@
-"""Whether a run has stopped improving, or never began to. It triggers a warning and decides nothing.
+"""Find out if a run has stopped improving, or never began to. It triggers a warning and decides nothing.
 
 Returns fluctuate, so the lack of a new best in the last rounds says little. A run has a plateau if the hypothesis that
-its return rose by a tenth of the total gain is rejected: relative to such a rise, the observed returns would decline
+its return rose by a tenth of the total gain is rejected. Relative to such a rise, the observed returns would decline
 beyond chance by the test of `marless.coordinator.rules.trend`.
 """
 
@@ -18,12 +18,12 @@ from marless.reports.text import counted
 
 FloatArray = NDArray[np.float64]
 
-# Number of means of adjacent rounds; the longest window that `trend.CRITICAL` has values for.
+# Number of means of adjacent rounds: the longest window in `trend.CRITICAL`.
 POINTS = 30
 # A rise over the last half of the rounds by this share of the total gain counts as progress.
 SHARE = 0.1
 BEYOND_CHANCE = trend.critical(POINTS, 0.1)
-# Fewest rounds after which a return can be said to have stopped rising, and never to have risen.
+# Fewest rounds to judge that a return has stopped rising, and that it never rose.
 FEWEST, FEWEST_EVER = 100, 200
 # A rise over all rounds by fewer standard errors than this does not count.
 RISEN = 2.0
@@ -44,15 +44,14 @@ class Plateau(Message, frozen=True, kw_only=True):
 
 
 def plateau(returns: Sequence[float]) -> Plateau | None:
-    """The plateau that a run is on, from the mean return of every round, oldest first; None while it rises or is too
-    short to tell.
+    """Return the plateau of a run from the mean return of every round, oldest first, or None.
 
-    Checked every tenth round up to 400, with AR(1) noise of coefficients 0 to 0.6, Gaussian or heavy-tailed (Student
-    t3), a run whose last half always brings a tenth of its gain is called flat at any time with probability 0.08 or
-    less, a run that rises in a straight line with 0.03 or less. A run that by round 200 has risen by twice
-    the standard deviation of a round's return is said never to have risen with 0.08 or less. A run that is flat from
-    round 100 on is found with 0.99 or more if the noise is 3 % of the gain, with 0.2 or more if it is a tenth; one
-    that never rises with 0.94 at round 200.
+    None means that the return rises or the run is too short to tell. It is checked every tenth round up to 400, with
+    AR(1) noise of coefficients 0 to 0.6, Gaussian or heavy-tailed (Student t3). A run with a tenth of its gain in its
+    last half is called flat at any time with probability 0.08 or less. For a run that rises in a straight line this is
+    0.03 or less. If a run has risen by round 200 by twice the standard deviation of a round's return, the verdict
+    "never rose" has probability 0.08 or less. A run that is flat from round 100 on is found with 0.99 or more if the
+    noise is 3 % of the gain, with 0.2 or more if it is a tenth. A run that never rises is found with 0.94 at round 200.
     """
     series = np.asarray(returns, dtype=np.float64)
     half = len(series) // (2 * POINTS)

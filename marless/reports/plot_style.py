@@ -39,12 +39,12 @@ class PlotLine:
     high: FloatArray
 
     def same(self, other: "PlotLine") -> bool:
-        """Whether the two lines coincide."""
+        """Return whether the two lines coincide."""
         return self.x.shape == other.x.shape and bool(np.allclose(self.x, other.x) and np.allclose(self.y, other.y))
 
 
 def sheet(width: float, height: float) -> "Figure":
-    """An empty picture, inches at 100 dots; raises `MissingExtra` without matplotlib."""
+    """Return an empty picture of so many inches at 100 dots. Raises `MissingExtra` if matplotlib is missing."""
     try:
         from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -57,7 +57,7 @@ def sheet(width: float, height: float) -> "Figure":
 
 
 def draw_if_possible(draw: Callable[[], list[str]]) -> list[str]:
-    """The names of the pictures that `draw` draws; none without matplotlib."""
+    """Return the names of the pictures that `draw` draws, or an empty list if matplotlib is missing."""
     try:
         return draw()
     except MissingExtra:
@@ -74,7 +74,7 @@ def save(figure: "Figure", path: Path) -> None:
 def draw_lines(
     axes: "Axes", lines: Mapping[str, PlotLine], among: Sequence[str] = (), whole_bands: bool = False
 ) -> None:
-    """Draws every line with its name right of the axes; lines that coincide are drawn once, with all their names.
+    """Draw every line with its name right of the axes. Lines that coincide are drawn once, with all their names.
 
     The scale of the axes must be set before. Colour and style follow the position in `among`, which several axes share.
     Bands that dwarf the lines are cut, unless all of them are to be seen (`whole_bands`).
@@ -113,13 +113,13 @@ def draw_lines(
 
 
 def look(index: int) -> tuple[str, str]:
-    """Colour and style of the index-th line; the style changes when the colours are used up."""
+    """Return colour and style of the index-th line. The style changes when the colours are used up."""
     round_, colour = divmod(index, len(COLOURS))
     return COLOURS[colour], _STYLES[round_ % len(_STYLES)]
 
 
 def finish(axes: "Axes", title: str, subtitle: str, x: str, y: str) -> None:
-    """Sets titles, axis labels and a quiet frame; the texts may contain dollar signs."""
+    """Set titles, axis labels and a quiet frame. The texts may contain dollar signs."""
     axes.set_title(title, parse_math=False, loc="left", fontsize=11, fontweight="bold", pad=24)
     axes.annotate(
         subtitle, (0, 1), (0, 8), textcoords="offset points", xycoords="axes fraction", fontsize=9, color="#505050"

@@ -3,8 +3,8 @@
     policy = marless.load_policy("latest")
     actions = policy.act(observations)
 
-The file (`policies.safetensors` in the run's folder) holds the networks by group and, in its header, which agent uses
-which; reading it needs only numpy and safetensors.
+The file (`policies.safetensors` in the run's folder) holds the networks by group. Its header says which agent uses
+which network. Reading it needs only numpy and safetensors.
 """
 
 import os
@@ -51,7 +51,7 @@ from marless.reports.regrouped_team import regrouped
 
 FILE = "policies.safetensors"
 _HEADER = "marless-policies"
-# What a header of another form, or tensors that do not fit it, raise: whoever wrote the file chose them.
+# The errors of a header of another form, or of tensors that do not fit it. The file may come from anyone.
 _MISFITS = (LookupError, ArithmeticError, TypeError, ValueError, RuntimeError, MemoryError)
 _REFUSALS = (BadZipFile, SafetensorError, *_MISFITS)
 
@@ -69,7 +69,7 @@ class TeamFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 class TeamPolicy:
     """The policies of a team, by agent name.
 
-    Recurrent policies keep a hidden state from `start` on, and those of a task with `last_action` their last actions.
+    From `start` on, recurrent policies keep a hidden state, and with the task's `last_action` their last actions.
     """
 
     def __init__(self, header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> None:
@@ -99,8 +99,8 @@ class TeamPolicy:
         return opponents is not None and opponents.acting == "scripted" and len(opponents.agents) == len(self.agents)
 
     def apart(self, agents: Iterable[int], identity: bool) -> dict[str, NDArray[Any]]:
-        """The networks of some agents, each in a separate group, for a team with or without `identity` inputs; they act
-        as here, bit for bit."""
+        """Return the networks of some agents, each in a separate group, for a team with or without `identity` inputs.
+        They act like here, bit for bit."""
         policies: dict[str, NDArray[Any]] = {}
         for agent in agents:
             policies |= single_agent_policy(self._tensors, self._header.spec, self._header.team, agent, identity)
@@ -168,13 +168,13 @@ class TeamPolicy:
     ) -> dict[Any, Any]:
         """An action in the environment's own form for every agent in `observations`.
 
-        Each value is one observation of the environment (an array, a number, a dictionary or a tuple), or a batch of
-        them with more axes in front of every array. If a task shows vectors, any array with so many numbers works.
-        Agents are known by the text of their names, and the result has the given names. Actions are greedy, or sampled
-        with `rng`: an int for one discrete action, else an array of the space's shape and type. `masks` hold True for
-        legal actions, choice after choice. PettingZoo's ``{"observation": ..., "action_mask": ...}`` works too. Hidden
-        states and last actions (`task.last_action`) are kept from call to call until `start`. If policies have these
-        and agents take turns, every call takes the observations of all agents in play, and `turn` names the agent that
+        Each value is one observation of the environment (an array, a number, a dictionary or a tuple), or a batch with
+        more axes in front of every array. If a task shows vectors, any array with so many numbers works. Agents are
+        known by the text of their names, and the result has the given names. Actions are greedy, or sampled with `rng`:
+        an int for one discrete action, else an array of the space's shape and type. `masks` hold True for legal
+        actions, choice after choice. PettingZoo's ``{"observation": ..., "action_mask": ...}`` works too. Hidden states
+        and last actions (`task.last_action`) are kept from call to call until `start`. If policies have these and
+        agents take turns, every call takes the observations of all agents in play, and `turn` names the agent that
         acts. Ignore the actions of the others. After a `UserError` no agent has acted.
         """
         self._warn_of_old_file()
@@ -239,7 +239,7 @@ class _Actor:
     def __init__(self, codec: AgentCodec, kind: AgentClass, networks: ActingNetworks, task: EnvTask) -> None:
         self.codec, self._kind, self.networks = codec, kind, networks
         self._head, self._follows, self._order = networks.head(kind), task.last_action, order_of(task.order, kind)
-        # ``[..., rows, H]`` and ``[rows, actions]``; None at the start of episodes.
+        # ``[..., rows, H]`` and ``[rows, actions]``, or None at the start of episodes.
         self.hidden: NDArray[Any] | None = None
         self.last_action: NDArray[Any] | None = None
 
@@ -248,7 +248,7 @@ class _Actor:
         spec, task = header.spec, header.task
         kind = msgspec.structs.replace(spec.classes[spec.class_of[agent]], agents=(agent,))
         alone = msgspec.structs.replace(spec, classes=(kind,))
-        # In numpy, so that a policy file asks for no compiler; `player` acts as the run did.
+        # In numpy, so that a policy file needs no compiler. `player` acts like the run.
         networks = batch_networks(alone, msgspec.structs.replace(header.team, kernels=False), tensors, 0)
         codec = native_spaces.codec_of(kind, spec.agents[agent], task.last_action, spec.masked)
         return cls(codec, kind, networks, task)
@@ -286,7 +286,7 @@ def without_secrets(task: EnvTask) -> EnvTask:
 
 
 def same_task(one: EnvTask, other: EnvTask) -> bool:
-    """Whether policies of one task play the other; a key or a password is no part of a task, nor are last bits."""
+    """Return whether policies of one task play the other. Keys, passwords and last bits do not matter."""
     return _game(one) == _game(other)
 
 
@@ -304,7 +304,7 @@ def export(header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def _document(header: TeamFile) -> dict[str, Any]:
-    """Return the header without unused fields that earlier programs did not have, so that their files stay equal."""
+    """Return the header without unused fields that are newer than the file's program, so that old files stay equal."""
     document: dict[str, Any] = msgspec.to_builtins(header)
     if header.task.order == INDEX:
         del document["task"]["order"]
@@ -315,7 +315,7 @@ def _document(header: TeamFile) -> dict[str, Any]:
 
 
 def scripted_policy(task: EnvTask, script: str) -> TeamPolicy:
-    """Agents that all act by a script; see `marless.functions.environments.scripted.script_names.reference`."""
+    """Return agents that all act by a script, see `marless.functions.environments.scripted.script_names.reference`."""
     spec = registry.spec(task)
     return TeamPolicy(TeamFile(task=task, spec=spec, team=scripted_team(len(spec.agents), script)), {})
 
@@ -335,7 +335,7 @@ def load_policy(path: str | os.PathLike[str]) -> TeamPolicy:
 
 
 def agents_of(file: Path) -> tuple[str, ...]:
-    """The names of the agents in a policy file; raises as `load_policy`."""
+    """Return the names of the agents in a policy file. Raises the errors of `load_policy`."""
     return _read(file)[0].spec.agents
 
 

@@ -1,4 +1,4 @@
-"""The program that made a run, and what else its bytes depend on: interpreter, numpy, processor, GPU, environment."""
+"""The program that made a run, and all other origins of its bytes: interpreter, numpy, processor, GPU, environment."""
 
 import hashlib
 import os
@@ -36,21 +36,21 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # A change of this rule changes the hash, too.
 _RULE = Path(source_code.__file__)
-# Lines of /proc/cpuinfo by which matrix kernels are chosen; features of other kinds come and go with the kernel.
+# Lines of /proc/cpuinfo that select matrix kernels. Other features come and go with the kernel.
 _PROCESSOR = ("vendor_id", "model name", "CPU implementer", "CPU part")
 _FEATURES = ("flags", "Features")
-# What stands before the module that a task's name names.
+# Prefixes of the module in a task's name.
 _KINDS_OF_MODULES = ("pettingzoo", "text")
 _SHA256 = re.compile("[0-9a-f]{64}")
 _VECTORS = ("avx", "sse", "ssse", "fma", "f16c", "amx", "asimd", "sve")
 
 
 class EnvironmentFingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the bytes of a run depend on besides its program and configuration.
+    """The origins of a run's bytes besides its program and configuration.
 
-    `environment` and `algorithm` are names and hashes of the packages or modules of plug-ins and PettingZoo tasks,
-    `resources` those of functions that answer, by the resource; `torch` is its version here, for runs that compute with
-    it; `gpu` what they compute on, if that is one.
+    `environment` and `algorithm` are names and hashes of the packages or modules of plug-ins and PettingZoo tasks.
+    `resources` has hashes of the functions that answer, by the resource. `torch` is its version here, for runs that
+    compute with it. `gpu` is the GPU, if a run uses one.
     """
 
     python: str
@@ -88,8 +88,8 @@ class CodeChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 def code_sha256(root: Path = ROOT, packages: tuple[str, ...] = COMPUTING) -> str:
     """Return the hash of a program: of the files of these packages, names included, without comments and docstrings.
 
-    Taken once: a process runs the code that it loaded, whatever is edited since. The user's cache keeps it for these
-    very files.
+    It is computed once: a process runs the code that it loaded, even after later edits. The user's cache keeps it for
+    these very files.
     """
     files = _sources(root, packages)
     source = hash_of_files(root, files) + hash_of_files(_RULE.parent, [_RULE])
@@ -191,9 +191,9 @@ def libraries() -> str:
 
 
 def commit(root: Path = ROOT) -> str | None:
-    """The commit that is checked out, with `+` appended when the program differs from it; None without git.
+    """Return the commit that is checked out, with `+` if the program differs from it, or None.
 
-    Files beside the program, such as results, do not count.
+    Other files, such as results, do not count.
     """
     head, _, top = (_git(root, "rev-parse", "HEAD", "--show-toplevel") or "").partition("\n")
     if top != str(root):
@@ -202,7 +202,7 @@ def commit(root: Path = ROOT) -> str | None:
 
 
 def written_by(root: Path = ROOT) -> str:
-    """Which program wrote a table, as a sentence: its commit, or its version outside a checkout."""
+    """Return a sentence that names the program of a table: its commit, or its version outside a checkout."""
     if (commit_ := commit(root)) is None:
         return f"Written by marless {version('marless')}, outside a git checkout, so its commit is not known."
     suffix = ", changed since" if commit_.endswith("+") else ""
@@ -217,7 +217,7 @@ def _version_of(package: str) -> str | None:
 
 
 def machine() -> str:
-    """The processor and the variables by which matrix kernels are chosen: another kernel gives other last bits."""
+    """Return the processor and variables that select matrix kernels: another kernel gives other last bits."""
     variables = [f"{name}={os.environ[name]}" for name in kernel_variables.VARIABLES if name in os.environ]
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0]

@@ -8,9 +8,9 @@ from marless.functions.messages.team import Team
 
 
 def regrouped(team: Team, old: EnvSpec, new: EnvSpec, task: EnvTask, trained: str) -> Team:
-    """The `team` of the task `old` in another task. If it has other agents, those of a class use the networks of the
-    class's earlier agents in turn. `trained` names the policies in messages.
+    """The `team` of the task `old` in another task.
 
+    Other agents use the networks of their class's earlier agents in turn. `trained` names the policies in messages.
     Raises `UserError` for policies that know their agents by number, and for other classes or sides.
     """
     if _members(new) == _members(old):

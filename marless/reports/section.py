@@ -1,4 +1,4 @@
-"""A table of a report with what is said of it, and estimates as its cells."""
+"""A table of a report with notes, and estimates as its cells."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from marless.coordinator.rules.student_t import t_cdf, t_quantile
 
 # Two arms are told apart only with as many seeds of each arm, on one task and on several. If n paired seeds all favour
-# one arm, the p-value of the sign test is 2 / 2^n: 0.06 for 5 seeds and 0.13 for 4 (Dixon and Mood, "The Statistical
-# Sign Test", Journal of the American Statistical Association, 1946). And a bootstrap over n seeds shows (n - 1) / n of
-# the variance, also where many tasks have n seeds each.
+# one arm, the p-value of the sign test is 2 / 2^n: 0.06 for 5 seeds and 0.13 for 4. Source: Dixon and Mood, "The
+# Statistical Sign Test", Journal of the American Statistical Association, 1946. And a bootstrap over n seeds shows (n -
+# 1) / n of the variance, also where many tasks have n seeds each.
 FEWEST_SEEDS = 5
 
 FloatArray = NDArray[np.float64]
@@ -55,8 +55,8 @@ class Equivalence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 def iqm(values: ArrayLike) -> float:
     """Interquartile mean: the mean after dropping the lowest and highest quarter.
 
-    With n values, floor(n / 4) are dropped on each side, as in rliable (Agarwal et al., "Deep Reinforcement Learning
-    at the Edge of the Statistical Precipice", NeurIPS 2021), which takes scipy's 25 % trimmed mean over all entries.
+    With n values, floor(n / 4) are dropped on each side, like in rliable (scipy's 25 % trimmed mean over all entries).
+    Source: Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice", NeurIPS 2021.
     """
     return float(interquartile_means(_values(values, 1).ravel()))
 
@@ -75,12 +75,12 @@ def mean(values: ArrayLike) -> float:
 
 
 def sd(values: ArrayLike) -> float:
-    """Standard deviation of a sample (divisor n - 1); needs two values."""
+    """Standard deviation of a sample (divisor n - 1). It needs two values."""
     return float(_values(values, 2).std(ddof=1))
 
 
 def ci95(values: ArrayLike) -> Interval:
-    """95 % confidence interval of the mean of independent values, by Student's t; needs two values."""
+    """95 % confidence interval of the mean of independent values, by Student's t. It needs two values."""
     array = _values(values, 2)
     half = t_quantile(0.975, array.size - 1) * sd(array) / math.sqrt(array.size)
     return mean(array) - half, mean(array) + half
@@ -96,9 +96,9 @@ def summary(returns: ArrayLike) -> FinalReturn:
 def tost_paired(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:
     """Two one-sided tests that the mean of ``a - b`` lies within `margin`, by Student's t on the differences of pairs.
 
+    It is for paired values, such as runs of one seed. The common part of a pair does not count as spread. Source:
     Schuirmann, "A comparison of the two one-sided tests procedure and the power approach for assessing the equivalence
-    of average bioavailability", 1987, for values that belong together one by one, such as runs of one seed; what
-    pairs have in common does not count as spread. Raises `ValueError` for unequal lengths and for fewer than two pairs.
+    of average bioavailability", 1987. Raises `ValueError` for unequal lengths and for fewer than two pairs.
     """
     first, second = _values(a, 2), _values(b, 2)
     if first.shape != second.shape:
@@ -117,7 +117,7 @@ def tost_paired(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:
 
 
 def paired_p_value(differences: ArrayLike) -> float:
-    """The two-sided p-value of Student's t-test that independent differences of pairs have the mean 0; needs two."""
+    """Return the two-sided p-value of Student's t-test that independent differences of pairs have the mean 0."""
     array = _values(differences, 2)
     error = sd(array) / math.sqrt(array.size)
     if error == 0:
@@ -126,7 +126,7 @@ def paired_p_value(differences: ArrayLike) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values corrected for their number: those at most some level are rejected at it by Holm's procedure (1979)."""
+    """Return p-values corrected for their number by Holm's procedure (1979), to compare with any level."""
     adjusted_p, highest = [1.0] * len(p_values), 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))

@@ -35,7 +35,7 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 
 def money(dollars: float) -> str:
-    """Two significant digits below a dollar, cents above; never an exponent: ``$0.00021``."""
+    """Two significant digits below a dollar, cents above, never an exponent: ``$0.00021``."""
     if dollars >= 1 or dollars <= 0:
         return f"${max(0.0, dollars):,.2f}"
     digits = 1
@@ -59,13 +59,13 @@ def next_step_hint(state: State, command: str) -> str:
 
 
 def evaluated_options(config: RunConfig) -> str:
-    """The options of the task that are others in evaluations than in training: ``pairs=unseen``; '' for none."""
+    """Return the task's options that differ in evaluations from training: ``pairs=unseen``, or ''."""
     options = redact_settings(config.evaluation.options).items()
     return ", ".join(f"{name}={value if isinstance(value, str) else toml_value(value)}" for name, value in options)
 
 
 def evaluation_label(config: RunConfig) -> str:
-    """How evaluations are played: ``greedy``, or ``greedy, pairs=unseen``."""
+    """Return the way that evaluations are played: ``greedy``, or ``greedy, pairs=unseen``."""
     return ", ".join(filter(None, ("greedy", evaluated_options(config))))
 
 
@@ -76,7 +76,7 @@ def plus_minus(figures: FinalReturn | Sequence[float]) -> str:
 
 
 def with_interval(mean: float, interval: Interval | None) -> str:
-    """``-57.8 ± 1.3``; the mean alone without an interval."""
+    """Return ``-57.8 ± 1.3``, or the mean alone without an interval."""
     if interval is None:
         return figure(mean)
     half = (interval[1] - interval[0]) / 2
@@ -104,7 +104,7 @@ def sparkline(values: Sequence[float], width: int = 30) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A text table; the last column is not padded."""
+    """Return a text table. The last column is not padded."""
     lines = [[visible(cell) for cell in line] for line in (header, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(
@@ -113,7 +113,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], aligned: bool = True) -> str:
-    """A Markdown table; `aligned` columns read well as plain text too."""
+    """Return a Markdown table. `aligned` columns read well as plain text too."""
     lines = [[visible(cell) for cell in line] for line in (header, *rows)]
     if not aligned:
         return "\n".join(f"| {' | '.join(cells)} |" for cells in (lines[0], ["---"] * len(header), *lines[1:]))
@@ -135,7 +135,7 @@ def placement_text(round_placement: RoundPlacement) -> str:
 
 
 def work_text(round_placement: RoundPlacement) -> str:
-    """What one function of a placement does: ``10 rounds``, ``1 rollout``."""
+    """Return the work of one function of a placement: ``10 rounds``, ``1 rollout``."""
     if PLACEMENTS[round_placement.rule].one_function:
         return counted(round_placement.rounds, "round")
     return counted(round_placement.rollouts_per_invocation, "rollout")
@@ -147,7 +147,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def learners_for(slots: int) -> str:
-    """What a bill says that depends on the number of slots."""
+    """Return the words of a bill that depend on the number of slots."""
     return f", with learners for {counted(slots, 'slot')}"
 
 

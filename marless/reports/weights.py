@@ -15,7 +15,7 @@ Tensors = dict[str, NDArray[Any]]
 def gather(state: State, blobs: Blobs) -> Tensors:
     """All tensors of the learner's state: policies, critics, optimisers, normalisers of the groups in use.
 
-    Raises `CorruptObject` or `NoSuchObject` when storage does not hold what the state names.
+    Raises `CorruptObject` or `NoSuchObject` if storage lacks an object of the state.
     """
     gathered_tensors: Tensors = {}
     for index, ref in enumerate(state.objects):

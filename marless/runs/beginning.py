@@ -1,4 +1,4 @@
-"""The beginning of a run, wherever it is driven: a new one is written down, one that stopped is checked and goes on."""
+"""The beginning of a run on any platform: a new run is written down, and a stopped run is checked and continues."""
 
 from collections.abc import Sequence
 
@@ -79,10 +79,9 @@ def continue_run(
     backend: Connection,
     changes: Sequence[CodeChange] = (),
 ) -> Identity | Ending:
-    """Return the plan of a run that continues, with the limits of `config` in place of the `old` ones and a record of
-    the `changes` of its code. Return its ending where there is nothing to train.
+    """Return the plan of a run that continues, with the new limits of `config` and a record of code `changes`.
 
-    Raises `UserError` for a run whose ledger was lost, and `StorageFault`.
+    Return its ending if there is nothing to train. Raises `StorageFault`, and `UserError` for a lost ledger.
     """
     if ending := _outstanding(folder, identity, old, config, backend):
         return ending
@@ -103,8 +102,8 @@ def compare_code(folder: RunFolder, config: RunConfig, backend: Connection, shar
 
 
 def with_processors(folder: RunFolder, identity: Identity, config: RunConfig, backend: Connection) -> Identity:
-    """The plan of a run that begins or goes on with these workers: it says so where their processors may be any, and
-    its bytes depend on them."""
+    """Return the plan of a run that begins or continues with these workers. It records whether their processors may
+    differ and its bytes depend on them."""
     if not backend.any_processor or identity.any_processor or is_exact(config):
         return identity
     identity = msgspec.structs.replace(identity, any_processor=True)
@@ -126,7 +125,7 @@ def _record_changes(
 
 
 def _record_limits(folder: RunFolder, identity: Identity, config: RunConfig) -> Identity:
-    """Writes the new limits; the plan knows the new file before it is there, so that a kill in between does no harm."""
+    """Write the new limits. The plan names the new file before it exists, so that a kill in between does no harm."""
     text = toml_dump.document(config).encode()
     identity = msgspec.structs.replace(identity, configs=tuple(dict.fromkeys((*identity.configs, sha256(text)))))
     folder.identify(identity)

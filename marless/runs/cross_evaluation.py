@@ -24,7 +24,7 @@ _HEADER = ("side", "against", "return")
 
 
 class SideReturn(msgspec.Struct, frozen=True, kw_only=True):
-    """The undiscounted returns of `side`, summed over its agents; `against` names the policies of all others."""
+    """The undiscounted returns of `side`, summed over its agents. `against` names the policies of all others."""
 
     side: str
     against: str
@@ -63,8 +63,8 @@ def plays(
     """Play every side against every opponent, on the same start states. `progress` is told which match begins.
     Opponents may be runs in the `store`.
 
-    A side that acted at random in training is left out. Raises `UserError` for a task without sides and for opponents
-    that cannot play it.
+    A side that acted at random in training is left out. Raises `UserError` for a task without sides and for unsuitable
+    opponents.
     """
     run, team = load_team(folder)
     opponents = {text: opponent(text, team, store) for text in dict.fromkeys(against)}

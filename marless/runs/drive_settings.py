@@ -1,4 +1,4 @@
-"""How a command drives a run, and where a new one lives."""
+"""The settings by which a command drives a run, and the place of a new run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from marless.signals import Signals
 
 @dataclass(frozen=True)
 class DriveSettings:
-    """How a command drives a run."""
+    """The way that a command drives a run."""
 
     workers: int
     view: Callable[[], View]
@@ -30,7 +30,7 @@ class DriveSettings:
     """They stop the run."""
 
     def backend(self, backend: Backend) -> Backend:
-        """The back-end of the run with these workers; raises `UserError` where they cannot serve it."""
+        """Return the back-end of the run with these workers. Raises `UserError` if they cannot serve it."""
         if self.listener is None:
             return backend
         if type(backend) is not LocalBackend:
@@ -40,7 +40,7 @@ class DriveSettings:
 
 @dataclass(frozen=True)
 class RunLocation:
-    """Where a new run lives."""
+    """The place of a new run."""
 
     backend: Backend
     tenant: str = TENANT

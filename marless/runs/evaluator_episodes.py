@@ -19,15 +19,15 @@ from marless.functions.messages.exchange import Done, Failed, Report
 from marless.functions.messages.order import Attempt
 from marless.reports.regrouped_team import regrouped
 
-# Episodes per evaluation task. Start states depend on the part, so results do not depend on which worker plays it.
+# Episodes per evaluation task. Start states depend on the part, so results are the same for any worker.
 PART = 160
 
 
 def with_task(plan: Plan, state: State, settings: Sequence[str], invoker: Invoker) -> tuple[Plan, State]:
-    """The plan and the state of evaluations, with ``task.KEY=VALUE`` set anew. Where that changes the number of agents,
-    those of a class take the networks of its agents in turn.
+    """Return the plan and the state of evaluations, with other settings ``task.KEY=VALUE``.
 
-    Raises `UserError` for other settings, a task that cannot be made, and one whose agents the policies do not know.
+    If this changes the number of agents, those of a class take the networks of its trained agents in turn. Raises
+    `UserError` for other settings, a task that cannot be made, and a task with unknown agents.
     """
     if other := next((text for text in settings if not text.startswith("task.")), ""):
         raise UserError(f"{other}: policies are what they are; only task.* can be set anew")
@@ -67,8 +67,8 @@ def play(
     attempts: int,
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[tuple[EvaluateReply, Report]]:
-    """Has `function` do the tasks; returns replies in the order of `requests`. `progress` is told how many episodes are
-    over. Raises `UserError` when one fails `attempts` times."""
+    """Let `function` do the tasks, and return replies in the order of `requests`. `progress` is told how many episodes
+    are over. Raises `UserError` when one fails `attempts` times."""
     episodes, over = sum(task.episodes for task in requests), 0
     progress(f"{over:,} of {episodes:,} episodes")
     replies_by_task: dict[str, tuple[EvaluateReply, Report]] = {}
@@ -84,7 +84,7 @@ def play(
 def answers(
     invoker: Invoker, function: str, requests: Sequence[DescribeTask | EvaluateTask | SampleTask], attempts: int
 ) -> Iterator[tuple[Done, Report]]:
-    """The answers as they come; raises `UserError` when a task fails `attempts` times."""
+    """Yield the answers as they come. Raises `UserError` if a task fails `attempts` times."""
     waiting = {task.address.id: task for task in requests}
     for task in requests:
         _ask(invoker, function, task)

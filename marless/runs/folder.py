@@ -41,18 +41,18 @@ POLICIES, BEST_POLICIES = "policies.safetensors", "best_policies.safetensors"
 
 _LOCK = ".lock"
 _BEFORE_PLAN = {CONFIG, ERRORS, CODE, "workers", "objects"}
-# `driven` holds the lock for a moment; a driver waits so long for it.
+# `driven` holds the lock for a moment. A driver waits so long for it.
 _LOCK_WAIT_S = 0.2
 
 
 class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The constant part of a run (plan.json).
 
-    `code_sha256` and `commit` are of the program that began it, `environment_fingerprint` has what else its bytes
-    depend on, `created` is UTC in ISO format. `configs` are the hashes of the config.toml files that marless wrote for
-    it, in order. `deployment_ref` locates a run in the cloud. With `any_processor` workers of other machines may have
-    rounded otherwise than its processor does. `changes` are those of code with which the user let it continue, in
-    order. `registration` is the hash of the study's file, '' for a run without one.
+    `code_sha256` and `commit` belong to the program that began it. `environment_fingerprint` has all other origins of
+    its bytes. `created` is UTC in ISO format. `configs` are the hashes of the config.toml files that marless wrote for
+    it, in order. `deployment_ref` locates a run in the cloud. With `any_processor` the workers' processors may have
+    rounded differently. `changes` are the changes of code that the user allowed, in order. `registration` is the hash
+    of the study's file, or ''.
     """
 
     run: str
@@ -77,7 +77,7 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 def decode_identity(body: bytes | msgspec.Raw, source: str = "") -> Identity:
-    """What a plan.json of this or an earlier version says; raises `Undecodable`, which names the `source`."""
+    """Return the content of a plan.json of this or an earlier version. Raises `Undecodable`, naming the `source`."""
     return from_json(with_inputs_together(bytes(body)), Identity, source)
 
 
@@ -89,7 +89,7 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """What commands call it: its path, or its name in a store."""
+        """The run's name in commands: its path, or its name in a store."""
         return str(self.path)
 
     @property
@@ -99,7 +99,7 @@ class RunFolder:
 
     @property
     def begun(self) -> bool:
-        """Whether the folder is a run, which it is from its plan.json on."""
+        """True if the folder is a run, so it has a plan.json."""
         return (self.path / IDENTITY).is_file()
 
     def is_leftover(self) -> bool:
@@ -126,20 +126,20 @@ class RunFolder:
             path.unlink(missing_ok=True)
 
     def identify(self, identity: Identity) -> None:
-        """Writes plan.json, which makes the folder a run; a power loss does not undo it."""
+        """Write plan.json, which makes the folder a run. It survives a power loss."""
         self.write(IDENTITY, to_json_file(identity), durable=True)
         with storage_errors(self.path.parent):
             sync(self.path.parent)
 
     def adopt(self, manifest: RunManifest) -> None:
-        """Makes the folder that of a run which was begun elsewhere; raises `Undecodable` and `StorageFault`."""
+        """Make the folder of a run that began elsewhere. Raises `Undecodable` and `StorageFault`."""
         identity = decode_identity(manifest.identity)
         self.path.mkdir(parents=True, exist_ok=True)
         self.write(CONFIG, toml_dump.document(manifest.config).encode(), durable=True)
         self.identify(identity)
 
     def identity(self) -> Identity:
-        """The content of plan.json; raises `UserError` when it cannot be read."""
+        """Return the content of plan.json. Raises `UserError` if it cannot be read."""
         path = self.path / IDENTITY
         try:
             return decode_identity(read_file(path), str(path))
@@ -147,7 +147,7 @@ class RunFolder:
             raise UnreadableFile(str(error)) from error
 
     def config(self) -> RunConfig:
-        """The run's configuration. Raises `ConfigError`, and `UserError` if it would import code of somebody else."""
+        """The run's configuration. Raises `ConfigError`, and `UserError` if it would import foreign code."""
         path = self.path / CONFIG
         document = renamed(read_toml(path))
         if code := imported_to_read(document):
@@ -161,11 +161,11 @@ class RunFolder:
         return convert(document, str(path))
 
     def edited(self, identity: Identity) -> bool:
-        """Whether config.toml is none that marless wrote for the run; raises `UserError` when it cannot be read."""
+        """Return whether a user edited config.toml. Raises `UserError` if it cannot be read."""
         return sha256(read_file(self.path / CONFIG)) not in identity.configs
 
     def write(self, name: str, body: bytes, durable: bool = False) -> None:
-        """Replaces a file, `durable` as in `atomic_files.replace`; raises `StorageFault` if the disk refuses it."""
+        """Replace a file. `atomic_files.replace` explains `durable`. Raises `StorageFault` if the disk refuses it."""
         path = self.path / name
         with storage_errors(path):
             replace(path, body, durable)
@@ -175,7 +175,7 @@ class RunFolder:
 
     @contextmanager
     def driving(self) -> Iterator[None]:
-        """Makes this process the run's only driver; raises `UserError` when there is one."""
+        """Make this process the run's only driver. Raises `UserError` if there is another driver."""
         try:
             descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         except FileNotFoundError:
@@ -213,14 +213,14 @@ class RunFolder:
         return int(text) if text.isdecimal() else None
 
     def driven(self) -> bool:
-        """Whether a process drives the run now."""
+        """Return whether a process drives the run now."""
         try:
             descriptor = os.open(self.path / _LOCK, os.O_RDONLY | os.O_NONBLOCK)
         except OSError:
             return False
         try:
             return not _try_lock(descriptor, 0.0, fcntl.LOCK_SH)
-        except OSError:  # where there are no locks, no run was driven
+        except OSError:  # a system without locks drives no runs
             return False
         finally:
             os.close(descriptor)

@@ -9,7 +9,7 @@ from marless.coordinator.drive.ports import Invoker
 from marless.functions.messages.exchange import Failed, FailureKind, Report
 from marless.functions.messages.order import Attempt
 
-# The first bytes of every encoded `Failed`, with and without spaces; the check saves decoding each answer twice.
+# The first bytes of every encoded `Failed`, with and without spaces. The check saves decoding each answer twice.
 _FAILED = re.compile(rb'\{"type": ?"failed"')
 
 

@@ -22,7 +22,7 @@ from marless.runs.folder import Identity
 
 @contextmanager
 def renew_lease(identity: Identity, config: RunConfig, backend: Connection) -> Iterator[Callable[[], None]]:
-    """Takes the lease and gives the function that renews it; a run on this machine has none, its folder is locked.
+    """Take the lease and give the function that renews it. A run on this machine has a locked folder instead.
 
     Raises `UserError` when another driver has the run.
     """
@@ -46,7 +46,7 @@ def renew_lease(identity: Identity, config: RunConfig, backend: Connection) -> I
 
 
 def this_process() -> str:
-    """How a lease names this process."""
+    """Return the name of this process in a lease."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 

@@ -1,4 +1,4 @@
-"""The files that a run leaves beside its objects: some are written during training, all of them when it ends."""
+"""The files of a run besides its objects. Some are written during training, all of them at the end."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 
 class Documents:
-    """Writes a run's files; raises `StorageFault` when the disk rejects a write.
+    """Writes a run's files. Raises `StorageFault` if the disk rejects a write.
 
-    Without `pictures` no curve is drawn, which takes longer than all else together. `hashes` are told of the files
-    beforehand.
+    If `pictures` is False, the learning curve is left out, which takes longer than all other files together. `hashes`
+    are told of the files beforehand.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Documents:
         self._hashes, self._pictures = hashes, pictures
 
     def interim(self, state: State, measurements: Measured, plateau: Plateau | None) -> None:
-        """Writes the bill and the summary so far; quick enough for every round."""
+        """Write the bill and the summary so far. It is quick enough for every round."""
         self._write(state, {}, self._summary(state, measurements, "running", None, plateau))
 
     def complete(self, state: State, measurements: Measured, status: str) -> Summary:
@@ -134,7 +134,7 @@ def header_of(plan: Plan, spec: EnvSpec, team: Team) -> "TeamFile":
 
 
 def curve_title(config: RunConfig) -> str:
-    """What a run with this configuration learned, in a line."""
+    """Return a line with the run's algorithm, task and seed."""
     options = evaluated_options(config)
     evaluated = f"; evaluated with {options}" if options else ""
     return f"{config.algorithm.name} on {config.task.name}, seed {config.seed}{evaluated}"
@@ -154,7 +154,7 @@ def stored_curve(folder: RunFolder) -> list["CurvePoint"]:
 
 
 def curve_points(state: State, lines: list[RoundLine]) -> list["CurvePoint"]:
-    """One point per finished round; an evaluation belongs to the round that trained the policies it played."""
+    """Return one point per finished round. An evaluation belongs to the round that trained its policies."""
     from marless.reports.learning_curve import CurvePoint
 
     returns = {line.evaluation.env_steps: line.evaluation.returns for line in lines if line.evaluation}

@@ -1,4 +1,4 @@
-"""The logs of a run: what loggers get of it, from its journal and its files."""
+"""The logs of a run: loggers get points from its journal and its files."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -20,35 +20,35 @@ from marless.program import program_name
 from marless.runs.folder import CURVE, POLICIES, REPLAY, Identity, RunFolder, sha256
 from marless.runs.summary import Summary
 
-# How long the end of a run waits for what is not written yet, which may be an upload.
+# How many seconds the end of a run waits for unfinished writes, such as an upload.
 PATIENCE_S = 60.0
 # And how long a command waits that fails or is stopped at once.
 LEAST_PATIENCE_S = 1.0
 
 
 class RunLog:
-    """Logs a run beside its training by `log.to`. A failure is reported once, by `remark`, and changes nothing else."""
+    """Logs a run in the background, by `log.to`. A failure is reported once, by `remark`, and has no other effect."""
 
     def __init__(self, folder: RunFolder, identity: Identity, config: RunConfig, remark: Callable[[str], None]) -> None:
         self._folder, self._identity, self._config, self._remark = folder, identity, config, remark
         self._logs: dict[str, Background] = {}
-        # What went wrong, by logger.
+        # Problems by logger.
         self.failed: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Opens the logs; the rounds so far are to be added next, from the first on."""
+        """Open the logs. The caller then adds the rounds so far, from the first on."""
         if names := dict.fromkeys(self._config.log.to):
             run = logged_run(self._folder, self._identity, self._config)
             self._logs = {name: Background(name, run) for name in names}
 
     def add(self, lines: Iterable[RoundLine], agents: Callable[[], Sequence[str]]) -> None:
-        """Logs finished rounds; `agents` gives the names of the agents."""
+        """Log finished rounds. `agents` gives the names of the agents."""
         for line in lines if self._logs else ():
             self._write(points(line, agents()))
         self._report_problems()
 
     def finish(self, summary: Summary, wait: bool = True) -> None:
-        """Logs what the end of the command has shown; `wait`: and ends all logs, for which it waits."""
+        """Log the results at the end of the command. With `wait` it ends all logs and waits for them."""
         self._write(final_points(summary))
         for log in self._logs.values():
             log.finish(artefacts(self._folder), summary.status)
@@ -56,17 +56,17 @@ class RunLog:
             self.close(PATIENCE_S)
 
     def stop(self) -> None:
-        """Nothing more is to be logged; `close` has to follow, and does not wait once all is `written`."""
+        """Stop logging. Call `close` next, which does not wait once all is `written`."""
         for log in self._logs.values():
             log.stop()
 
     @property
     def written(self) -> bool:
-        """Whether all was written, or nothing more will be."""
+        """True if all was written, or logging has stopped."""
         return all(log.is_done for log in self._logs.values())
 
     def close(self, patience_s: float = LEAST_PATIENCE_S) -> None:
-        """Ends all logs; may be called twice."""
+        """End all logs. Repeated calls are allowed."""
         for log in self._logs.values():
             log.close(patience_s)
         self._report_problems()
@@ -95,14 +95,14 @@ def write_log(
     agents: Sequence[str],
     summary: Summary | None,
 ) -> tuple[str, Mapping[str, str]]:
-    """Logs all that a run has done so far; returns where, and the names that the store has in the place of ours. Raises
+    """Log all rounds of a run so far. Returns the place, and a logger's replacements of our metric names. Raises
     `UserError` when the logger fails."""
     logger = registry.logger(name)
     try:
         writer = logger.open(logged_run(folder, identity, config))
         try:
             final = final_points(summary) if summary else []
-            # A run that goes on was evaluated at an end that is none any more.
+            # A run that continues was evaluated at an outdated end.
             last = [point for point in final if point.env_steps >= lines[-1].env_steps]
             for point in (*(point for line in lines for point in points(line, agents)), *last):
                 writer.write(point)
@@ -110,14 +110,14 @@ def write_log(
             where, renamed_names = writer.where, getattr(writer, "renamed", {})
         finally:
             writer.close()
-    # Whatever the package of a logger raises.
+    # A logger's package may raise anything.
     except (Exception, SystemExit) as error:
         raise UserError(f"{folder.name} could not be logged in {name}: {one_line(error)}") from error
     return where, renamed_names
 
 
 def logged_run(folder: RunFolder, identity: Identity, config: RunConfig) -> LoggedRun:
-    """What loggers get of a run. A run in the folder of a study is of its group."""
+    """Return the properties of a run that loggers get. A run in the folder of a study is of its group."""
     parents = folder.path.resolve().parents
     study = parents[1] if parents[0].name == "runs" and (parents[1] / "study.json").is_file() else None
     unique = "\n".join([identity.run, identity.created, identity.code_sha256, *identity.configs[:1]])
@@ -133,7 +133,7 @@ def logged_run(folder: RunFolder, identity: Identity, config: RunConfig) -> Logg
 
 
 def final_points(summary: Summary) -> list[Point]:
-    """The point of the evaluations that end a run; none before."""
+    """Return the point of the evaluations that end a run, if there are any."""
     if summary.final_return is None:
         return []
     absolute = summary.absolute_return

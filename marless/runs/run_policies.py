@@ -33,12 +33,12 @@ from marless.runs.run_files import header_of
 from marless.runs.run_store import RUNS, RunStore
 from marless.runs.stored_run import Stored, look
 
-# A running run deletes older objects; by then it has newer policies.
+# A running run deletes older objects, but by then it has newer policies.
 _TRIES = 5
 
 
 def download(folder: RunFolder, temporary: Path) -> Stored:
-    """Downloads the newest policies to `temporary`/objects; returns the run's stored state. Raises `UserError`."""
+    """Download the newest policies to `temporary`/objects. Returns the run's stored state. Raises `UserError`."""
     for _ in range(_TRIES):
         with look(folder) as run:
             if run.lost:
@@ -67,8 +67,8 @@ def temporary_download(folder: RunFolder) -> Iterator[tuple[Stored, Path]]:
 
 
 def load_team(folder: RunFolder, agents: int | None = None) -> tuple[Stored, TeamPolicy]:
-    """The run's stored state and its newest policies, ready to play with so many agents, by default as many as in
-    training. Raises `UserError`."""
+    """Return the run's stored state and its newest policies, ready to play with `agents` agents (default: like
+    training). Raises `UserError`."""
     with temporary_download(folder) as (run, temporary):
         if run.plan.inputs.language_model is not None:
             ways = "marless evaluate, replay, or export --to peft"
@@ -81,7 +81,7 @@ def load_team(folder: RunFolder, agents: int | None = None) -> tuple[Stored, Tea
 
 
 def load_checkpoints(folder: RunFolder) -> tuple[Stored, dict[str, TeamPolicy]]:
-    """The run's stored state and its league's checkpoints, ready to play, as ``round 40``; raises `UserError`."""
+    """Return the run's stored state and its league's checkpoints by name (``round 40``). Raises `UserError`."""
     teams = {}
     with look(folder) as run:
         state, storage = run.saved_state, run.storage

@@ -46,7 +46,7 @@ class RunStore:
     def create(self, name: str | None, suggestion: str) -> RunFolder:
         """Make a folder called `name`, or after `suggestion` and the time. Raise `UserError` for a bad or taken name.
 
-        A folder is used again if a command was killed before it wrote plan.json there; see `RunFolder.begin`.
+        If a command was killed before it wrote plan.json, its folder is used again; see `RunFolder.begin`.
         """
         if name is not None:
             require_name(name)
@@ -132,7 +132,7 @@ class RunStore:
 
 
 def require_name(name: str, where: str = "--run") -> None:
-    """Raise `UserError` if `name` cannot be a run's name; `where` is the option or argument that has it."""
+    """Raise `UserError` if `name` cannot be a run's name. `where` is the option or argument that has it."""
     if not _NAME.fullmatch(name) or name == LATEST:
         raise UserError(
             f"{where} {name}: a run's name has letters, digits, '.', '_' and '-' only, does not start with a dot,"

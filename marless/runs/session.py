@@ -37,10 +37,10 @@ from marless.runs.summary import Measured
 from marless.runs.view import View
 from marless.signals import Signals
 
-# Failures whose cause the user has to remove: an impossible task, a missing package, a full disk.
+# Failures that the user has to correct: an impossible task, a missing package, a full disk.
 _USER_FAULTS: tuple[FailureKind, ...] = ("request", "missing_extra", "storage")
 
-# Those that come from the configuration; a run that fails with one before it sampled is removed.
+# Failures from the configuration. A run that fails with one before it sampled is removed.
 _CONFIG_FAULTS: tuple[FailureKind, ...] = ("request", "missing_extra")
 # How often the view hears of reports.
 NOTICE_S = 0.1
@@ -49,8 +49,8 @@ NOTICE_S = 0.1
 class Session:
     """Drives a run until it ends or a signal comes. `start_time` is the monotonic clock when the command began.
 
-    `alone`: a step may wait for a report, and the run's end for its picture and its log; otherwise other runs go on
-    meanwhile, and who drives them ends the log.
+    `alone`: a step may wait for a report, and the run's end for its picture and its log. Otherwise other runs continue
+    meanwhile, and their driver ends the log.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Session:
         self.log = RunLog(folder, identity, plan.config, view.remark)
         self._earlier = summary.earlier(folder)
         self._plateau_monitor, self._retry_lines = PlateauMonitor(plan, ()), RetryLines()
-        # What the view was told: the round, the commit, when it is told next; and what happens once.
+        # The last notice to the view (round, commit, time of the next), and events that happen once.
         self._reported_round, self._noticed_version, self._due = 0, 0, 0.0
         self._is_latest = self._remarked = False
         self._told = 0
@@ -96,7 +96,7 @@ class Session:
         return float(budget.dollars(self._plan, self.state.meter))
 
     def refusal(self) -> Ending | None:
-        """The ending of a new run whose cap is too low to begin."""
+        """Return the ending of a new run if its cap is too low to begin."""
         if not self._is_new or not isinstance(decide(self._plan, State()), Stopped):
             return None
         cap = self._plan.config.stop.dollars
@@ -104,8 +104,8 @@ class Session:
         return Ending(USER_ERROR, too_low, keeps_folder=False)
 
     def begin(self) -> None:
-        """Starts the run, or resumes it from its ledger. Raises `StorageFault` and `Unresumable`; also after these the
-        run can be resumed."""
+        """Starts the run, or resumes it from its ledger. Raises `StorageFault` and `Unresumable`. The run can be
+        resumed after both."""
         if self._is_new and self._alone and (line := unused_schedule(self._plan.config)):
             self._view.remark(line)
         self.driver.begin()
@@ -125,8 +125,8 @@ class Session:
         self._reported_round, self._noticed_version, self._due = done, self.driver.version, 0.0
 
     def step(self, pause_at: int | None = None) -> bool:
-        """Takes one decision and shows what came of it; False when the run has ended, or paused after the round
-        `pause_at`. Raises what `begin` raises."""
+        """Take one decision and show its result. False if the run has ended, or paused after the round `pause_at`.
+        Raises the errors of `begin`."""
         going = self.driver.step(not self._signals.received, pause_at)
         # While reports arrive one by one, each look would copy the slots of all tasks.
         if going and self.driver.version == self._noticed_version and time.monotonic() < self._due:
@@ -200,7 +200,7 @@ class Session:
                 return Ending(code, f"{why}; {go_on}{' --changed-code' * bool(to_fix)}", keeps_folder=True)
 
     def close(self) -> None:
-        """Ends what goes on beside the run; needed after a call that raised, and harmless after `end`."""
+        """End the background work of the run. Necessary after a call that raised, and harmless after `end`."""
         self.log.close()
 
     def _user_is_to_blame(self) -> bool:
@@ -243,7 +243,7 @@ class Session:
 
 
 def _look_at_workers(session: Session, config: RunConfig, backend: Connection, view: View) -> None:
-    """The run takes as many as there are, where they come and go, and shows what there is to tell of them."""
+    """Use all available workers if their number changes, and show news about them."""
     if backend.width is not None:
         session.driver.allow(backend.width(), config.stop.dollars)
     for line in backend.news():
@@ -259,7 +259,7 @@ def launch(
     signals: Signals,
     start_time: float,
 ) -> Ending:
-    """Drives the run; a full disk ends it resumably. `start_time` is the monotonic clock when the command began."""
+    """Drive the run. A full disk ends it resumably. `start_time` is the monotonic clock when the command began."""
     session = Session(folder, config, identity, backend, view, signals, start_time)
     if refusal := session.refusal():
         return refusal

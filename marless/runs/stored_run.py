@@ -1,4 +1,4 @@
-"""A run as it is stored, for commands that only read; they lock and write nothing, and its folder may be read-only."""
+"""A stored run, for commands that only read. They lock and write nothing, and its folder may be read-only."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,7 +48,7 @@ class Stored:
 
     @property
     def saved_state(self) -> State:
-        """The newest state whose objects are stored; if messages hold objects, that of the last checkpoint."""
+        """The newest state with stored objects. If messages hold objects, this is the last checkpoint's state."""
         state = self.state
         if state.round_placement is None or not state.round_placement.inline_objects or self.checkpoint is None:
             return state
@@ -64,7 +64,7 @@ class Stored:
 
 @contextmanager
 def look(folder: RunFolder) -> Iterator[Stored]:
-    """Reads a run; raises `UserError` before its first commit."""
+    """Read a run. Raises `UserError` before its first commit."""
     identity, config = folder.identity(), folder.config()
     place = registry.backend(identity.backend)
     if not place.has_run(folder.path):

@@ -31,8 +31,8 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AbsoluteReturn(_Part, frozen=True, kw_only=True):
-    """The absolute metric: the policies of the best evaluation, after `round` rounds, on ten times the episodes; the
-    final ones where several sides learn or no evaluation is ahead of them by its error."""
+    """The absolute metric: the policies of the best evaluation, after `round` rounds, on ten times the episodes. The
+    final policies are used if several sides learn or no evaluation is ahead of them by its error."""
 
     mean: float
     iqm: float
@@ -52,7 +52,7 @@ else:
 
 
 class Dollars(_Compute, frozen=True, kw_only=True):
-    """The bill's sums, that of each function among them; bill.json has every line and every digit."""
+    """The bill's sums, also by function. bill.json has every line and every digit."""
 
     storage: float
     requests: float
@@ -69,15 +69,15 @@ class Dollars(_Compute, frozen=True, kw_only=True):
 
 
 def require_sum(dollars: Iterable[float], total: float) -> None:
-    """Raises `ValueError` where amounts do not add up to their total, as in a file that lost one or was edited."""
+    """Raise `ValueError` if amounts do not add up to their total, for example in an edited file."""
     amount = math.fsum(dollars)
     if not math.isclose(amount, total, rel_tol=1e-9, abs_tol=1e-12):
         raise ValueError(f"its dollars add up to {amount:g}, and its total is {total:g}")
 
 
 class Measured(_Part, frozen=True, kw_only=True):
-    """Measurements outside of the run's state: seconds of all its commands, seconds from the first command to the first
-    sampling task, and peak memory by function in MiB."""
+    """Measurements outside of the run's state. They are seconds of all its commands, seconds from the first command to
+    the first sampling task, and peak memory by function in MiB."""
 
     wall_seconds: float
     start_up_seconds: float | None
@@ -203,7 +203,7 @@ def _machine(plan: Plan, measures: Measured) -> Machine:
 
 
 def read(folder: RunFolder) -> Summary | None:
-    """The run's summary, None before it has one; raises `UnreadableFile` for a damaged one."""
+    """Return the run's summary, or None before it has one. Raises `UnreadableFile` for a damaged summary."""
     try:
         return read_json(folder.path / SUMMARY, Summary)
     except FileNotFoundError:
@@ -211,7 +211,7 @@ def read(folder: RunFolder) -> Summary | None:
 
 
 def earlier(folder: RunFolder) -> Summary | None:
-    """The summary, for those who can do without: a damaged one counts as none, as the ledger has all but times."""
+    """Return the summary, or None if it is damaged, because the ledger has all its data except times."""
     with suppress(UnreadableFile):
         return read(folder)
     return None
@@ -224,7 +224,7 @@ def has_finished(folder: RunFolder) -> bool:
 
 
 def measured_before(folder: RunFolder, seconds: float) -> Measured:
-    """What earlier commands of the run measured; where they wrote nothing, these `seconds` are all that is known."""
+    """Return the measurements of the run's earlier commands. If they wrote none, only these `seconds` are known."""
     before = earlier(folder)
     return Measured(
         wall_seconds=before.wall_seconds if before else seconds,
@@ -234,7 +234,7 @@ def measured_before(folder: RunFolder, seconds: float) -> Measured:
 
 
 def peaks(summary: Summary | None) -> dict[str, float]:
-    """Peak memory by function, without functions that were never called."""
+    """Return peak memory in MiB by function, for functions that were called."""
     return {name: peak for name, peak in summary.peak_mb.items() if peak is not None} if summary else {}
 
 

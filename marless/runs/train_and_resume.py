@@ -32,7 +32,7 @@ from marless.signals import Signals
 
 # Settings that do not change a byte of the weights.
 _LIMITS = ("stop.", "log.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
-# Of a resource, what changes no answer of it.
+# Settings of a resource that change no answer.
 _HOW_ASKED = ("slots", "rate", "timeout_s", "attempts", "memory_mb")
 
 # Parts of a run's origin that no change of code explains.
@@ -44,7 +44,7 @@ _LOGGER = logging.getLogger(__name__)
 def train(
     config: RunConfig, location: RunLocation, drive: DriveSettings, run: str | None = None
 ) -> tuple[RunFolder, Ending]:
-    """Makes the folder and drives the run; deletes the folder of an impossible run. Raises `UserError`."""
+    """Make the folder and drive the run. Deletes the folder of an impossible run. Raises `UserError`."""
     backend = location.backend
     if drive.detach and not isinstance(backend, RemoteBackend):
         remote = ", or ".join(f"--backend {name}" for name in registry.remote_names())
@@ -130,9 +130,9 @@ def _drive(
     drive: DriveSettings,
     signals: Signals,
 ) -> Ending:
-    """Begins the run or goes on with it, and drives it or hands it over to the cloud.
+    """Begin or continue the run, and drive it or hand it over to the cloud.
 
-    Workers start first: while they import what they need, this process does.
+    Workers start first: they import their modules at the same time as this process.
     """
     backend = drive.backend(backend)
     if backend.workers_dial_in:
@@ -188,7 +188,7 @@ def config_and_changes(
 ) -> tuple[RunConfig, list[CodeChange]]:
     """Return the run's configuration, and the changes of code since the run stopped, which `changed_code` allows.
 
-    Raises `UserError` where the resumed run would have other bytes than an uninterrupted one, and nobody allows that.
+    Raises `UserError` if the resumed run would have other bytes than an uninterrupted run and this is not allowed.
     """
     if folder.edited(identity):
         path = folder.path / CONFIG
@@ -212,7 +212,7 @@ def config_and_changes(
 
 
 def with_limits(config: RunConfig, settings: Sequence[str]) -> RunConfig:
-    """The configuration with limits and loggers set anew; raises `UserError` for a setting that is none."""
+    """Return the configuration with new limits and loggers. Raises `UserError` for any other setting."""
     other = next((text for text in settings if not is_limit(text.partition("=")[0])), None)
     if other is not None:
         allowed = f"limits (stop.* and functions.*.timeout_s), log.to, and of a resource {', '.join(_HOW_ASKED)}"
@@ -223,7 +223,7 @@ def with_limits(config: RunConfig, settings: Sequence[str]) -> RunConfig:
 
 
 def is_limit(key: str) -> bool:
-    """Whether the setting changes no byte of the weights, so that a resume may set it anew."""
+    """Return whether the setting changes no byte of the weights, so that a resume may change it."""
     return f"{key}=".startswith(_LIMITS) or (general(key) != key and key.rpartition(".")[2] in _HOW_ASKED)
 
 

@@ -10,21 +10,21 @@ from marless.runs.summary import Summary
 
 
 def run_title(name: str, plan: Plan) -> str:
-    """What a run is called where it is shown first: with its name, what computes it where that is not the fastest."""
-    # Functions that are deployed have kernels, whatever this machine has.
+    """Return a run's title: its name, and its engine if that is not the fastest."""
+    # Deployed functions have kernels, whatever this machine has.
     if plan.platform.functions_outlive_driver or not lacks_kernels(plan.config.algorithm):
         return name
     return f"{name}, by numpy: no kernels can be used here, marless doctor says why"
 
 
 class View:
-    """Shows a run; this one shows nothing."""
+    """Shows a run. This base class shows nothing."""
 
     def start(self, name: str, folder: str) -> None:
-        """The run begins, or goes on."""
+        """The run begins or continues."""
 
     def notice(self, plan: Plan, state: State, seconds_so_far: float) -> None:
-        """Called after every decision; must be cheap."""
+        """Called after every decision, so it must be cheap."""
 
     def round(self, plan: Plan, line: RoundLine) -> None:
         """Called once for every new round."""
@@ -33,15 +33,15 @@ class View:
         """Tasks did something to their processes."""
 
     def finish(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
-        """The run finished or stopped; no further call but `close` follows."""
+        """The run finished or stopped. Only `close` follows."""
 
     def close(self) -> None:
-        """Restores the terminal; may be called twice."""
+        """Restore the terminal. Repeated calls are allowed."""
 
 
 def progress(stop: Stop, line: RoundLine, kept_dollars: float = 0.0) -> float:
-    """The used share of the nearest limit, 0 to 1; a target return does not count, since it may never be reached. Of a
-    cap `kept_dollars` are not for training."""
+    """Return the used share of the nearest limit, 0 to 1. A target return does not count, because the run may miss it.
+    `kept_dollars` of the cap are reserved for final evaluations."""
     shares = [
         amount / limit
         for amount, limit in (
@@ -56,13 +56,13 @@ def progress(stop: Stop, line: RoundLine, kept_dollars: float = 0.0) -> float:
 
 
 def seconds_left(stop: Stop, line: RoundLine, kept_dollars: float = 0.0) -> float | None:
-    """Estimated seconds of training until the nearest limit, as in `progress`; None without a limit."""
+    """Return the estimated seconds of training until the nearest limit (see `progress`), or None."""
     share = progress(stop, line, kept_dollars)
     return line.seconds * (1 - share) / share if share else None
 
 
 class EvaluationUnderWay(NamedTuple):
-    """An evaluation of which `over` of `total` episodes are over."""
+    """An evaluation with `over` finished episodes of `total`."""
 
     name: str
     over: int
@@ -73,7 +73,7 @@ class EvaluationUnderWay(NamedTuple):
 
 
 def evaluation_under_way(plan: Plan, state: State) -> EvaluationUnderWay | None:
-    """The evaluation that the run waits for, if it does; episodes are counted when their function has answered."""
+    """Return the evaluation that the run waits for, if any. Episodes count once their function has answered."""
     slots = [slot for slot in state.slots.values() if slot.item.kind == "evaluate"]
     count = sum(slot.item.weight for slot in slots if slot.done)
     if not slots or state.phase not in ("round", *LAST_EVALUATIONS):
@@ -84,7 +84,7 @@ def evaluation_under_way(plan: Plan, state: State) -> EvaluationUnderWay | None:
 
 
 class EvaluationClock:
-    """How long the evaluation under way will take, by the time that its episodes took since it was first looked at."""
+    """Estimates the duration of the current evaluation from its episodes since the first look."""
 
     def __init__(self) -> None:
         self._name, self._began, self._before = "", 0.0, 0
@@ -98,8 +98,8 @@ class EvaluationClock:
 
 
 class TrainingSpeed:
-    """Environment steps a second in the rounds of a command; those with an evaluation, which takes time of its own,
-    count only as long as there are no others."""
+    """Environment steps per second in the rounds of a command. Rounds with an evaluation, which takes extra time, count
+    only until there are others."""
 
     def __init__(self) -> None:
         self._before: RoundLine | None = None

@@ -1,4 +1,4 @@
-"""A picture that a notebook shows where a cell ends with it; imported with matplotlib, when a picture is drawn."""
+"""A picture that a notebook shows at the end of a cell. This module is imported only when a picture is drawn."""
 
 from io import BytesIO
 
@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 
 class ShownFigure(Figure):
-    """A figure that no window knows, so that a notebook shows it once, with ``%matplotlib inline`` or without."""
+    """A figure without a window, so that a notebook shows it once, even without ``%matplotlib inline``."""
 
     def _repr_png_(self) -> bytes:
         picture = BytesIO()

@@ -41,7 +41,7 @@ class ShownResult:
 
     @property
     def records(self) -> Sequence[Mapping[str, Any]]:
-        """Return the rows of `frame`, by default those of the first table."""
+        """Return the rows of `frame`, by default the rows of the first table."""
         from marless.reports.notebook.bars import number_in
 
         table, rows = self.sections[0], [dict[str, Any]() for _ in self.sections[0].rows]

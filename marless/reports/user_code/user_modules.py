@@ -14,7 +14,7 @@ _DYNAMIC = {"__getattr__", "__dict__", "eval", "exec", "globals", "locals", "mod
 
 
 def find_module(path: str) -> ModuleSpec | None:
-    """Where Python finds the module ``package.module``; None where it finds none."""
+    """Return the location of the module ``package.module``, or None."""
     name, *parts = path.split(".")
     spec = None
     with suppress(ValueError):  # a module that was not imported from anywhere
@@ -30,8 +30,8 @@ def find_module(path: str) -> ModuleSpec | None:
 
 
 def code_of(path: str) -> str | None:
-    """Name and hash of the top-level package or module of ``package.module:name``; None for '' and for our modules,
-    which are in the hash of the program."""
+    """Return name and hash of the top-level package or module of ``package.module:name``. None for '' and for our
+    modules, which are in the hash of the program."""
     if (name := path.partition(":")[0].partition(".")[0]) in ("", "marless"):
         return None
     if (spec := find_module(name)) is None:
@@ -45,7 +45,7 @@ def code_of(path: str) -> str | None:
 
 
 def function_fault(path: str) -> str:
-    """Why there is no function ``package.module:name``, one line; '' where there is one, or only an import can tell."""
+    """Return the reason why ``package.module:name`` is no function. '' if it is, or only an import can tell."""
     module, _, name = path.partition(":")
     package = module.partition(".")[0]
     if find_module(package) is None:

@@ -1,4 +1,4 @@
-"""The networks of a finished run, stored as what a new run's networks are differences to."""
+"""The networks of a finished run, stored as the base of a new run's differences."""
 
 import hashlib
 from contextlib import suppress
@@ -18,10 +18,10 @@ from marless.runs.stored_run import Stored, look
 
 
 def store_base(config: RunConfig, storage: Storage, store: RunStore) -> FrozenNetworks | None:
-    """Store the state of the groups of a run in the store, without their optimisers. None when there is no base.
+    """Store the state of the groups of a run in the store, without their optimisers.
 
-    The object is the same whichever run it is stored for, and its key follows from its content. Raises `UserError` for
-    what is no finished run, and `StorageFault`.
+    Returns None if `base.policies` is unset. The object is the same whichever run it is stored for, and its key follows
+    from its content. Raises `StorageFault`, and `UserError` if the base is no finished run.
     """
     if config.base.policies is None:
         return None

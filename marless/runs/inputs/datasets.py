@@ -1,4 +1,4 @@
-"""A dataset of `marless export`, or of another program in its format, stored as what a new run learns from."""
+"""A dataset of `marless export`, or of another program in its format, stored as the data of a new run."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +37,7 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 def store_dataset(config: RunConfig, run: str, storage: Storage) -> Ref | None:
-    """Stores the dataset in columns of a rollout's length; None when there is none.
+    """Store the dataset in columns of a rollout's length, or return None.
 
     Raises `UserError` for a folder that is no dataset of the task, and `StorageFault`.
     """
@@ -87,7 +87,7 @@ def _read_arrays(folder: Path, spec: EnvSpec) -> Arrays:
 def as_columns(arrays: Arrays, spec: EnvSpec, length: int) -> codec.Tensors:
     """All steps one after the other in C columns of `length` steps, as `marless.functions.data.dataset` has them.
 
-    An episode may go on in the next column. The last steps, which fill no column, are left out.
+    An episode may continue in the next column. The last steps, which fill no column, are left out.
     """
     starts = arrays[STARTS]
     count = int(starts[-1]) // length
@@ -140,8 +140,8 @@ def _masks(
 def _cuts(
     arrays: Arrays, spec: EnvSpec, episode_ends: NDArray[np.bool_], steps: int, length: int
 ) -> tuple[NDArray[np.int64], Callable[[str], NDArray[Any]]]:
-    """The steps after which a value is bootstrapped that the next step of the column does not show: where an episode
-    ends with agents alive, and where a column ends within an episode; and what is seen after them, by name."""
+    """Return the steps that need a bootstrapped value, and the observations after these steps, by name. The next step
+    of the column does not show it at an episode's end with agents alive, or at a column's end."""
     anyone_left = np.any(
         [arrays[f"{name}/alive"].astype(bool) & ~arrays[f"{name}/terminations"].astype(bool) for name in spec.agents],
         axis=0,
@@ -170,7 +170,7 @@ def _returns(rewards: NDArray[Any], starts: NDArray[Any]) -> NDArray[Any]:
 
 
 def _as_recorded(kind: AgentClass) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """Changes actions of the environment to those that policies record: choices from 0, numbers in [-1, 1]."""
+    """Return a function from the environment's actions to recorded actions: choices from 0, numbers in [-1, 1]."""
     space = action_codec(kind)
     if not kind.continuous:
         return lambda actions: space.encode(actions, actions.shape[:1], "an action").astype(np.int32)

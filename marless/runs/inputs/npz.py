@@ -1,5 +1,5 @@
-"""Numbers in a file of numpy's ``.npz``, read within bounds: what nobody asks for stays packed, and a small file cannot
-unpack to a large array. Nothing in the file is run: there are no objects among the numbers."""
+"""Numbers in a file of numpy's ``.npz``, read within bounds. Unrequested arrays stay packed, and a small file cannot
+unpack to a large array. Arrays of objects are refused, so reading never runs code of the file."""
 
 import io
 import math
@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from marless.coordinator.file_reading import open_file
 
-# Where an array's description ends at the latest; numpy's own limit is 10,000 characters.
+# The latest end of an array's description. numpy's own limit is 10,000 characters.
 _LONGEST_HEADER = 1 << 14
 # Bytes that any file may unpack to, and how many times its size it may unpack to beyond. Masks and images of zeros pack
-# well, but no recording packs as well as nothing but zeros, a thousand times.
+# well, but only a file of nothing else than zeros packs a thousand times.
 _SMALL, _MOST_TIMES = 1 << 26, 100
 _PIECE = 1 << 20
 
 
 class ArrayFault(Exception):
-    """An array is missing, damaged, too large, of another shape, or holds no numbers; the message names it."""
+    """An array is missing, damaged, too large, of another shape, or without numbers. The message names it."""
 
 
 class _Header(NamedTuple):
@@ -40,12 +40,12 @@ class ArrayNumbers:
         """Raises `ArrayFault` for a file, called `name`, that is no archive."""
         try:
             self._archive = zipfile.ZipFile(file)
-        except Exception as error:  # a damaged directory raises much else than BadZipFile
+        except Exception as error:  # a damaged directory raises many errors besides BadZipFile
             raise ArrayFault(f"{name} is no file of numpy arrays (an export in npz is one)") from error
         self._left = max(_SMALL, _MOST_TIMES * size)
 
     def read(self, name: str, shape: tuple[int, ...] | None) -> NDArray[Any]:
-        """The array of this name and shape, or of one axis of any length; raises `ArrayFault`."""
+        """Return the array of this name and shape, or of one axis of any length. Raises `ArrayFault`."""
         if f"{name}.npy" not in self._archive.NameToInfo:
             raise ArrayFault(f"it has no array {name}")
         try:
@@ -86,6 +86,6 @@ def _header(start: bytes) -> _Header:
 
 @contextmanager
 def opened_numbers(path: Path) -> Iterator[ArrayNumbers]:
-    """The arrays of a regular file; raises `ArrayFault`, and `UnreadableFile` for anything else than a regular file."""
+    """Open the arrays of a regular file. Raises `ArrayFault`, or `UnreadableFile` if it is no regular file."""
     with open_file(path) as (file, size):
         yield ArrayNumbers(file, size, path.name)

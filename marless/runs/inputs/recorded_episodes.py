@@ -1,7 +1,7 @@
 """The arrays of recorded episodes, checked against the spaces of their task and against the protocol of environments.
 
-What is learned from must be what was recorded: a number that a later step would round, cut off or overflow is refused.
-After an agent's termination its numbers mean nothing: they become zeros, and legal actions where they are none.
+Training must use the recorded numbers, so a number that a later step would round, cut off or overflow is refused. After
+an agent's termination its numbers have no meaning. They become zeros, or legal actions.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _ROUNDING = 1e-6
 
 
 def read_episodes(numbers: ArrayNumbers, spec: EnvSpec) -> dict[str, NDArray[Any]]:
-    """The arrays of a dataset; raises `ArrayFault` and `SpaceError`, which name what is wrong where."""
+    """Return the arrays of a dataset. Raises `ArrayFault` and `SpaceError`, which name the fault and its place."""
     starts = _starts(numbers)
     steps, episodes = int(starts[-1]), len(starts) - 1
     arrays = {STARTS: starts}
@@ -44,7 +44,7 @@ def read_episodes(numbers: ArrayNumbers, spec: EnvSpec) -> dict[str, NDArray[Any
 def _starts(numbers: ArrayNumbers) -> NDArray[np.int64]:
     starts = numbers.read(STARTS, None)
     whole = starts.dtype.kind in "iuf" and len(starts) > 1 and bool(np.isfinite(starts).all())
-    # Larger numbers of float64 are not exact, and no file has as many steps.
+    # Larger numbers of float64 are inexact, and a file never has as many steps.
     whole = whole and bool((starts == np.floor(starts)).all() and (starts >= 0).all() and (starts < 2.0**53).all())
     if not whole or starts[0] != 0 or not (starts[1:] > starts[:-1]).all():
         raise ArrayFault(f"{STARTS} does not rise in whole numbers from 0 to the number of steps")

@@ -18,14 +18,14 @@ from marless.loggers import registry as loggers
 from marless.reports import gpus
 from marless.reports.user_code.user_modules import function_fault
 
-# Where Debian keeps engines; not on the path of every account.
+# Debian keeps engines in these folders, which some accounts lack in their path.
 _GAMES = os.pathsep.join(["/usr/games", "/usr/local/games"])
 
 
 def require_packages(config: RunConfig, functions_here: bool = True) -> None:
-    """Raises `UserError` unless loggers are known and installed and, where functions run on this machine
-    (`functions_here`), so is what computes networks and what answers for resources; elsewhere there is no GPU. What a
-    task needs is found by the function that describes it, before the run costs anything."""
+    """Raise `UserError` unless loggers are known and installed, and with `functions_here` also networks and resources.
+
+    Other places have no GPU. The function that describes a task finds its missing packages, before a run has cost."""
     loggers.require(config.log.to)
     if functions_here:
         _require_engine(config.algorithm)
@@ -35,7 +35,7 @@ def require_packages(config: RunConfig, functions_here: bool = True) -> None:
 
 
 def refuse_gpu_elsewhere(device: object) -> None:
-    """Raises `UserError` for a run on a GPU whose workers are on other machines."""
+    """Raise `UserError` for a run on a GPU with workers on other machines."""
     if device == "cuda":
         raise UserError(
             "algorithm.device=cuda is for workers of this machine, not for such that dial in; set algorithm.device=cpu"
@@ -43,13 +43,13 @@ def refuse_gpu_elsewhere(device: object) -> None:
 
 
 def refuse_elsewhere(device: object) -> None:
-    """Raises `UserError` for a run with this `algorithm.device` on AWS, whose functions have no GPU."""
+    """Raise `UserError` for a run with this `algorithm.device` on AWS, because its functions have no GPU."""
     if device == "cuda":
         raise UserError("algorithm.device=cuda: functions of AWS have no GPU; set algorithm.device=cpu")
 
 
 def refuse_language(algorithm: object) -> None:
-    """Raises `UserError` on a back-end that cannot serve the algorithm's tasks: those of agents that speak."""
+    """Raise `UserError` if the algorithm is for agents that speak, which this back-end cannot serve."""
     function = ALGORITHMS[algorithm].function if isinstance(algorithm, str) and algorithm in ALGORITHMS else ""
     if function and function not in DEPLOYED:
         raise UserError(
@@ -59,7 +59,7 @@ def refuse_language(algorithm: object) -> None:
 
 
 def require_resources(resources: Mapping[str, Resource]) -> None:
-    """Raises `UserError` for what answers and is not there; it is looked for, and not begun."""
+    """Raise `UserError` if a resource's program is missing. The program is not started."""
     for name, resource in resources.items():
         _require_resource(name, resource)
 

@@ -1,4 +1,4 @@
-"""Stores the inputs of a new run before it begins: opponents' policies, a dataset, a base, and what agents speak by."""
+"""Stores the inputs of a new run before it begins: opponents' policies, a dataset, a base, and language models."""
 
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.core.state import RunInputs

@@ -75,7 +75,7 @@ class CodeRecord:
         return ""
 
     def fault(self, values: Mapping[str, str], place: str = "") -> str:
-        """Return which file differs, and what to do, or ''. If no file differs, record the values. Raises
+        """Return the file that differs and the remedy, or ''. If no file differs, record the values. Raises
         `StorageFault`."""
         self._written |= {name for name, value in values.items() if value == WRITTEN}
         values = {name: value for name, value in values.items() if name.removeprefix(KEPT) not in self._written}
@@ -97,7 +97,7 @@ class CodeRecord:
         return ""
 
     def fault_here(self) -> str:
-        """Return which file differs here by now, and what to do, or ''."""
+        """Return the file that differs here by now and the remedy, or ''."""
         return self._line(changes[0], "") if (changes := self.changes()) else ""
 
     def changes(self) -> list[CodeChange]:
@@ -152,7 +152,7 @@ class CodeRecord:
 
 
 def known_here(name: str) -> str | None:
-    """Return the value of the file here, None where there is none."""
+    """Return the value of the file here, or None."""
     return None if (value := value_here(name)) == ABSENT else value
 
 

@@ -16,14 +16,14 @@ from marless.functions.encoding import from_json, to_json
 from marless.runs.folder import ATTEMPTS, BILL, EVALUATIONS, IDENTITY, METRICS, SUMMARY, Identity, RunFolder, sha256
 
 COVERED = (METRICS, ATTEMPTS, BILL, SUMMARY, EVALUATIONS)
-# Files to which lines are appended.
+# Files that grow by appended lines.
 _GROWING = (METRICS, ATTEMPTS)
 _ITEM = "files"
 
 
 class HashRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The files after `round` rounds: the hashes that each may have, and the size and hash of the first part of those
-    that grow."""
+    """The files after `round` rounds: the hashes that each may have. For growing files, the size and hash of the first
+    part."""
 
     round: int = 0
     whole: dict[str, tuple[str, ...]] = {}
@@ -33,7 +33,7 @@ class HashRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class FileHashes:
-    """Keeps the hashes of the files in `folder` in the run's ledger; raises `StorageFault`."""
+    """Keeps the hashes of the files in `folder` in the run's ledger. Raises `StorageFault`."""
 
     def __init__(self, ledger: Ledger, folder: RunFolder, identity: Identity) -> None:
         self._ledger, self._folder, self._identity = ledger, folder, identity
@@ -60,7 +60,7 @@ class FileHashes:
 
 
 def hashes_of(folder: RunFolder, identity: Identity, ledger: Ledger) -> FileHashes | None:
-    """The hashes of a run whose ledger is on this machine; in the cloud every write is paid for."""
+    """Return the hashes of a run with a ledger on this machine. In the cloud every write is paid for."""
     return None if identity.deployment_ref else FileHashes(ledger, folder, identity)
 
 
@@ -71,7 +71,7 @@ class _Growing:
         self._path, self._size, self._digest = path, 0, hashlib.sha256()
 
     def read(self) -> tuple[int, str] | None:
-        """The size and the hash of the file; None if there is none."""
+        """Return the size in bytes and the hash of the file, or None."""
         try:
             with open_file(self._path) as (file, _):
                 file.seek(self._size)
@@ -86,7 +86,7 @@ class _Growing:
 def changed(
     ledger: Ledger, folder: RunFolder, identity: Identity, state: State, is_driven: bool
 ) -> tuple[list[str], list[str]]:
-    """What is wrong with the files of a run in `state`, and the names of those that the ledger has no hash of.
+    """Return the faults in the files of a run in `state`, and the names of files without a hash in the ledger.
 
     While a driver writes them none can be told to be wrong.
     """
@@ -111,9 +111,8 @@ def plan_hash(identity: Identity, round_: int = 0) -> str:
     """Return the hash of the lasting content of plan.json after `round_` rounds. It covers changes of code that are
     older than that.
 
-    The configuration's hashes are more after a change of limits; its file is compared with them. Empty fields do not
-    count, so that a field which a later program adds changes no hash; inputs count as fields of the plan, which they
-    once were.
+    A change of limits adds a hash of the configuration, and its file is compared with them. Empty fields do not count,
+    so a new field of a later program changes no hash. Inputs count as fields of the plan, where they once were.
     """
     changes = tuple(change for change in identity.changes if change.round < round_)
     fields = msgspec.to_builtins(

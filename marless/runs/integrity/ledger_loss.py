@@ -1,4 +1,4 @@
-"""A run whose ledger is missing, empty or older than its other files: a copy or a disk has lost it."""
+"""Find runs with a missing, empty or outdated ledger: a copy or a disk has lost it."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -34,13 +34,13 @@ class _Numbered(msgspec.Struct, frozen=True):
 
 _ROUNDS = JsonDecoder(_Numbered)
 
-# What a run has only after its first commit.
+# The files that a run has only after its first commit.
 _RESULTS = (METRICS, ATTEMPTS, BILL, SUMMARY, EVALUATIONS, POLICIES, BEST_POLICIES)
 
 
 def refuse_lost(folder: RunFolder, objects: Iterable[str]) -> None:
-    """Raises `UserError` if a run without a state in its ledger had begun, as its files and the keys of its objects
-    show; to begin it again would replace them and forget what was spent."""
+    """Raise `UserError` if a run without a state in its ledger had begun, by its files and objects. A new start would
+    replace them and forget its cost."""
     files_left = [name for name in _RESULTS if (folder.path / name).is_file()]
     if not files_left and not keys.of_rounds(objects):
         return
@@ -54,7 +54,7 @@ def refuse_lost(folder: RunFolder, objects: Iterable[str]) -> None:
 
 
 def behind(folder: RunFolder, state: State) -> str:
-    """How the ledger is older than the run's other files; '' when it is not.
+    """Return the reason why the ledger is older than the run's other files, or ''.
 
     Files follow commits, so only a power loss or an incomplete copy of the ledger leaves it behind.
     """

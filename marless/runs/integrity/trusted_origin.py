@@ -1,4 +1,4 @@
-"""Whether this user made a run, and the code that its configuration names. A run from elsewhere runs none unasked."""
+"""Check whether this user made a run. A run from elsewhere may run the code that it names only with permission."""
 
 import os
 import re
@@ -26,7 +26,7 @@ _OUTSIDE = (".command", ".http")
 
 
 def playable(run: str | os.PathLike[str], trust: bool) -> RunFolder:
-    """The folder of a run that Python is to play; raises `UserError` where it may run code that nobody trusts."""
+    """Return the folder of a run for playing. Raises `UserError` if it may run untrusted code."""
     folder = RUNS.find(path_of(run))
     require_trust(folder, trust, "pass trust=True")
     return folder
@@ -46,7 +46,7 @@ def require_trust(folder: RunFolder, trust: bool, how: str) -> None:
 
 
 def doubt_of(folder: RunFolder) -> str:
-    """Why the run's configuration has to be read before the run is played; '' where it has not."""
+    """Return the reason to read the run's configuration before it is played, or ''."""
     code = [] if seals.is_sealed(folder.path) else _named_code(flatten(read_toml(folder.path / CONFIG)))
     return f"{folder.name} was not made by you on this machine, and runs {', '.join(code)}" if code else ""
 

@@ -1,1 +1,1 @@
-"""What environments ask in this process, outside of a run."""
+"""Resources for environments in this process, outside of a run."""

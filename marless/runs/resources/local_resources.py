@@ -16,10 +16,10 @@ from marless.infra.local.resources.blocking_host import BlockingHost
 
 
 class LocalResources:
-    """Serves `resources` in processes of their own, until it is closed; kept answers are objects below `folder`, by
-    default for as long as it is open.
+    """Serves `resources` in separate processes until it is closed.
 
-    As a context manager it also is what environments of this process ask.
+    Cached answers are objects in `folder`, by default only as long as it is open. As a context manager it also serves
+    the environments of this process.
     """
 
     def __init__(self, resources: Mapping[str, Resource], folder: Path | None = None) -> None:
@@ -33,7 +33,7 @@ class LocalResources:
                 for name, resource in resources.items()
             }
             self._asking = Asking(refs, FileStorage(objects), host, "local")
-            # One thread asks after the other; the answers of a batch come side by side.
+            # One thread asks after the other. The answers of a batch come concurrently.
             self._lock, self._is_open = Lock(), True
             self._opened = opened.pop_all()
 
@@ -45,9 +45,9 @@ class LocalResources:
         self.close()
 
     def call(self, name: str, questions: Sequence[bytes]) -> list[bytes]:
-        """The answers in the order of the questions, which are asked side by side; returns when all are there.
+        """Return the answers in the order of the questions, which are asked concurrently.
 
-        Raises `ResourceFault` when there is no such resource, one of the questions has no answer, or it is closed.
+        Raises `ResourceFault` if the resource is unknown, closed, or leaves a question unanswered.
         """
         with self._lock:
             if not self._is_open:
@@ -55,7 +55,7 @@ class LocalResources:
             return self._asking.call(name, questions)
 
     def kept_as(self, name: str, question: bytes) -> str:
-        """The key of the object that keeps the answer to a question; '' where answers are not kept."""
+        """Return the key of the object that caches the answer to a question, or '' without a cache."""
         return self._asking.kept_as(name, question)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a run's environments ask, for commands that play its team in their own process."""
+"""The resources of a run's environments, for commands that play its team in their own process."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

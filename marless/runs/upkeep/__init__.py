@@ -1,1 +1,1 @@
-"""What happens to runs after training: the space that they take, their removal, and archives of them."""
+"""Manage runs after training: their disk space, their removal, and archives of them."""

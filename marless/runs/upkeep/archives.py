@@ -17,7 +17,7 @@ from marless.runs.run_store import RUNS, RunStore
 from marless.runs.upkeep.removal import ARCHIVING, ARRIVING, at_work, discard, hidden, leftovers
 
 SUFFIX = ".tar.gz"
-# What the next driver makes anew.
+# Files that the next driver makes again.
 _PASSING = (".lock", ".sqlite-shm")
 _UNREADABLE = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ValueError, LookupError, ArithmeticError)
 # A header is read at once. Names have the lengths that file systems take.
@@ -25,15 +25,14 @@ _MOST_AT_ONCE, _LONGEST_PATH, _LONGEST_NAME = 1 << 20, 1000, 255
 _MOST_FILES = 1 << 20
 # An error may repeat a name.
 _LONGEST_LINE = 300
-# A member is a file where another one has a folder.
+# A member is a file in the place of another member's folder.
 _CLASHES = (FileExistsError, IsADirectoryError, NotADirectoryError)
 
 
 def pack(folder: RunFolder, path: Path) -> int:
     """Writes a run that nothing drives into the new file `path`, reads it back, and returns how many files it has.
 
-    Raises `UserError` for a path that is taken or in no folder, for a run that is driven or holds links, and where what
-    is read differs.
+    Raises `UserError` for a bad path, a driven run, links in the run, or different content after reading back.
     """
     if not path.parent.is_dir():
         raise UserError(f"--out {path}: there is no folder {path.parent}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def size_of(folder: Path) -> int:
-    """The bytes of all files in a folder. Links are not followed; a file that goes meanwhile counts for nothing."""
+    """The bytes of all files in a folder. Links are not followed. A file that vanishes meanwhile counts 0."""
     total = 0
     for inner, _, names in os.walk(folder):
         for name in names:

@@ -1,9 +1,9 @@
-"""What lists say of runs: a row for each, from its ledger, or from an index where the ledger is as it was.
+"""Rows of lists of runs: one per run, from its ledger, or from an index if the ledger has not changed.
 
-The index, a file in the user's cache for each folder of runs, as a list changes nothing where runs are, holds rows with
-size, time and inode of the files that they were made of, and the hash of the program that made them. It is a saving
-alone: a row whose files differ by anything is made anew, an index that cannot be read is none, and where it cannot be
-written the next list takes longer.
+A list must change nothing in folders of runs, so the index is a file in the user's cache for each such folder. It holds
+rows with size, time and inode of their source files, and the hash of the program that made them. It only saves time. A
+row with any difference in its files is made again, and so is an unreadable index. If it cannot be written, the next
+list takes longer.
 """
 
 import time
@@ -65,11 +65,11 @@ class _Index(msgspec.Struct, frozen=True):
 
 
 def rows(folders: Iterable[RunFolder]) -> list[RunRow]:
-    """A row for every run: those that cannot be read, then the others, the oldest first."""
+    """Return a row for every run: first unreadable runs, then the others, the oldest first."""
     by_parent: dict[Path, list[RunFolder]] = {}
     for folder in folders:
         by_parent.setdefault(folder.path.parent, []).append(folder)
-    # Sizes are not in the index: they change with files that its rows do not depend on.
+    # Sizes are left out of the index: they also change with other files than its rows.
     all_rows = [
         msgspec.structs.replace(row, bytes=size_of(Path(row.folder)))
         for parent, folders_beside in by_parent.items()
@@ -119,7 +119,7 @@ def _beside(parent: Path, folders: Iterable[RunFolder]) -> list[RunRow]:
 
 
 def _row(folder: RunFolder) -> tuple[RunRow, bool]:
-    """From the ledger, as summary.json may be older than a resume; and whether it holds until a file changes."""
+    """Return a row from the ledger, because summary.json may be older, and whether it holds until a file changes."""
     fields: dict[str, Any] = {"run": folder.name, "folder": str(folder.path)}
     try:
         with look(folder) as stored_run:

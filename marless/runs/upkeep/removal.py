@@ -1,7 +1,7 @@
-"""Removes folders of runs, and what a removal, an archive or its unpacking leaves where it is cut short.
+"""Removes folders of runs, and the leftovers of interrupted removals, archives and unpackings.
 
-What is being made or removed has a hidden name, so that nothing takes it for a run, and is locked as long as a process
-is at work on it: without a lock it is a leftover.
+A file or folder in progress has a hidden name, so that it is never taken for a run. A process locks it while it works
+on it, and without a lock it is a leftover.
 """
 
 import fcntl
@@ -15,22 +15,22 @@ from pathlib import Path
 
 from marless.coordinator.errors import UserError
 
-# What each is left by, the first word of its name.
+# The action that leaves it, the first word of its name.
 REMOVED, ARRIVING, ARCHIVING = "removed", "arriving", "archiving"
 _HIDDEN = re.compile(rf"\.(?:{REMOVED}|{ARRIVING}|{ARCHIVING})-(?P<name>.*)-[0-9a-f]{{8}}")
 
 
 def hidden(path: Path, doing: str) -> Path:
-    """A new name beside `path` for what is not yet there, or not any more."""
+    """Return a new name next to `path` for a file that is being made or removed."""
     return path.with_name(f".{doing}-{path.name}-{secrets.token_hex(4)}")
 
 
 @contextmanager
 def at_work(path: Path) -> Iterator[None]:
-    """Keeps others from taking this file or folder for a leftover, by whatever name."""
+    """Lock this file or folder, so that other processes do not take it for a leftover."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        with suppress(OSError):  # without locks everything counts as at work
+        with suppress(OSError):  # without locks everything counts as active
             fcntl.flock(descriptor, fcntl.LOCK_SH)
         yield
     finally:
@@ -38,7 +38,7 @@ def at_work(path: Path) -> Iterator[None]:
 
 
 def discard(path: Path) -> None:
-    """Deletes a file or a folder, which another process may be deleting too; raises `OSError`."""
+    """Delete a file or a folder, even if another process deletes it too. Raises `OSError`."""
     if path.is_dir() and not path.is_symlink():
         while path.exists():
             with suppress(FileNotFoundError):
@@ -48,7 +48,7 @@ def discard(path: Path) -> None:
 
 
 def remove(folder: Path, delete: Callable[[Path], None] = discard) -> None:
-    """Removes a folder with its files by `delete`, never what links in it point to; raises `UserError` for a link, and
+    """Remove a folder with its files by `delete`, but no targets of its links. Raises `UserError` for a link, and
     `OSError`."""
     if folder.is_symlink():
         raise UserError(
@@ -62,7 +62,7 @@ def remove(folder: Path, delete: Callable[[Path], None] = discard) -> None:
 
 
 def leftovers(parent: Path, name: str = "") -> list[Path]:
-    """What commands that were cut short have left in a folder: of everything, or of what had this name."""
+    """Return the leftovers of interrupted commands in a folder: all, or only those with this name."""
     return sorted(
         path
         for path in parent.glob(".*-*")
@@ -76,11 +76,11 @@ def leftovers(parent: Path, name: str = "") -> list[Path]:
 def _is_at_work(path: Path) -> bool:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:  # somebody else has removed it meanwhile, or it is nobody's business here
+    except OSError:  # another process has removed it meanwhile, or it belongs to another user
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # a lock of another process, or a disk without locks: nothing says that nobody needs it
+    except OSError:  # a lock of another process, or a disk without locks: the file may be in use
         return True
     finally:
         os.close(descriptor)
