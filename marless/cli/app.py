@@ -29,27 +29,27 @@ from marless.program import copied_environment, manual, program_name
 from marless.rounding import SUBNORMALS, exact_arithmetic
 from marless.signals import Interrupted, end, handle_signals
 
-# The folders of commands of one word, and their modules there; the others are in `commands` itself.
+# The folders of commands of one word, and their modules there. The others are in `commands` itself.
 _FOLDERS = {
     "checks": ("check", "doctor"),
     "results": ("status", "evaluate", "crossplay", "compare", "log", "export", "replay", "report"),
 }
-# Commands that may import tasks and players of a user; the others run nothing that lies in the current folder.
+# Commands that may import tasks and players of a user. The others run no code of the current folder.
 _PLAY = {
     "check", "train", "pretrain", "worker", "resume", "study", "ablate", "estimate", "plan", "evaluate", "crossplay",
     "replay", "report", "log", "export",
 }  # fmt: skip
-# Commands of other packages, and the extras that install those of this project.
+# Commands of other packages, and the extras that install this project's packages.
 _EXTRAS = {"serve": "server", "server": "server", "cloud prune": "cloud"}
 _GUESTS = Registry[ModuleType]("marless.commands", {}, "command {}".format, error=UserError, extras=_EXTRAS)
-# Columns of the overview, and the fewest columns for what explains an example.
+# Columns of the overview, and the fewest columns for the explanation of an example.
 _WIDTH, _NARROW = 79, 24
-# Commands whose results are files: what they say meanwhile may be lost without harm.
+# Commands with files as results. Their messages meanwhile may be lost without harm.
 _DRIVE = {"train", "resume", "study", "ablate", "watch"}
 
 
 class _Help(RawDescriptionHelpFormatter):
-    """Wraps paragraphs, and what explains an example in its column, or below the example where the column is narrow."""
+    """Wraps paragraphs, and explanations of examples: in their column, or below the example if the column is narrow."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         blocks = text.strip().split("\n\n")
@@ -93,7 +93,7 @@ class Parser(ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; returns the exit code: 0 success, 1 incomplete, 2 an error that the user can correct."""
+    """Run a command. Returns the exit code: 0 success, 1 incomplete, 2 an error that the user can correct."""
     if argv is not None:
         return _answer(list(argv), time.monotonic())
     if "_ARGCOMPLETE" in os.environ:  # set by the script of `marless doctor --completion`
@@ -107,8 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complete(line: str) -> None:
-    """Answers a shell that asks how its line goes on, and ends the process. Only the command that the line names is
-    imported."""
+    """Answer a shell that completes a line, and end the process. Only the command that the line names is imported."""
     import argcomplete
 
     from marless.cli.completion import completers
@@ -154,7 +153,7 @@ def _answer(argv: list[str], start_s: float) -> int:
 
 @contextmanager
 def _importable_folder() -> Iterator[None]:
-    """Lets modules in the current folder be imported after all others, as in workers: tasks and players of a user."""
+    """Let modules in the current folder be imported after all others: tasks and players of a user."""
     new_paths = [
         folder for folder in (str(Path(__file__).resolve().parents[2]), str(Path.cwd())) if folder not in sys.path
     ]
@@ -175,7 +174,7 @@ def module_of(name: str) -> ModuleType:
 
 
 def parser_of(name: str) -> Parser:
-    """What reads the arguments of a command."""
+    """Return the parser of a command's arguments."""
     command = module_of(name)
     examples, _, more = command.EXAMPLES.partition("\n\n")
     parser = Parser(
@@ -282,7 +281,7 @@ def _log(options: Namespace) -> str:
             descriptor, name = tempfile.mkstemp(prefix="marless-error-", suffix=".log")
             os.close(descriptor)
             path = Path(name)
-        # It holds what environments say, which is nobody else's business.
+        # It holds messages of environments, which other users must not read.
         path.touch(0o600)
         path.write_text(visible_text(redact(traceback.format_exc())), encoding="utf-8")
     except OSError as error:

@@ -37,7 +37,7 @@ def configuration(parser: ArgumentParser) -> None:
 
 
 def run(parser: ArgumentParser) -> None:
-    """Which run the command is about."""
+    """Add the run of the command."""
     text = f"name of a run under runs/, or path of its folder (default: {LATEST}, the newest)"
     parser.add_argument("run", metavar="RUN", nargs="?", default=LATEST, help=text)
 
@@ -50,20 +50,20 @@ def run_and_settings(options: Namespace) -> tuple[str, list[str]]:
 
 
 def team_size(parser: ArgumentParser) -> None:
-    """How many agents play."""
+    """Add the number of agents."""
     agents = within(1, MOST_AGENTS)
     parser.add_argument("--agents", type=agents, metavar="N", help="number of agents (default: like in training)")
 
 
 def trust(parser: ArgumentParser) -> None:
-    """Whether a run that somebody else made may run the code that its configuration names."""
+    """Add the permission to run code that a foreign run's configuration names."""
     parser.add_argument(
         "--trust", action="store_true", help="trust a run from elsewhere that names code, now and later"
     )
 
 
 def workers(parser: ArgumentParser) -> None:
-    """How many worker processes run functions."""
+    """Add the number of worker processes."""
     parser.add_argument(
         "--workers",
         type=count,
@@ -79,12 +79,12 @@ def backend(parser: ArgumentParser) -> None:
 
 
 def chosen_backend(options: Namespace) -> Backend:
-    """The back-end of a command with `backend` and `machines`; raises `UserError` for one that cannot be used."""
+    """Return the back-end of a command with `backend` and `machines`. Raises `UserError` if it is unusable."""
     return registry.backend(options.backend or registry.DEFAULT, options.machines.head)
 
 
 def detach(parser: ArgumentParser) -> None:
-    """Whether the cloud drives the run."""
+    """Add the option that lets the cloud drive the run."""
     parser.add_argument("--detach", action="store_true", help="let the cloud drive the run and return at once")
 
 
@@ -104,7 +104,7 @@ def _backend(parser: ArgumentParser, choices: list[str], default: str | None, te
 
 
 def deployment(parser: ArgumentParser) -> None:
-    """Tenant and region of a deployment; runs on this machine ignore them."""
+    """Add tenant and region of a deployment. Runs on this machine ignore them."""
     parser.add_argument(
         "--tenant", type=_tenant, default=TENANT, metavar="NAME", help="tenant of the deployment (default: %(default)s)"
     )
@@ -120,8 +120,8 @@ def _tenant(text: str) -> str:
 
 
 def drive(options: Namespace, listener: WorkerListener | None = None) -> DriveSettings:
-    """How a command with `workers`, `detach` and `json` drives a run, with workers that dial in if there is a
-    `listener`."""
+    """Return the settings of a command with `workers`, `detach` and `json`. A `listener` brings workers that dial
+    in."""
 
     def view() -> View:
         from marless.views import choose_view
@@ -140,7 +140,7 @@ def json(parser: ArgumentParser) -> None:
 
 
 def compared(parser: ArgumentParser) -> None:
-    """How compared runs form arms, and the quantities that are compared and equal."""
+    """Add the keys that form arms of compared runs, and the quantities that are compared and equal."""
     from marless.comparison.run_evaluations import AXES
 
     parser.add_argument(

@@ -60,9 +60,9 @@ FAMILIES = {
 }
 # Commands that most users never need.
 _RARE = {"pretrain": "make a small language model for a task with agents that speak"}
-# Earlier commands with options of their own, and how they end the sentence that names the new way.
+# Earlier commands with separate options, and the end of the sentence that names the new way.
 OLD_COMMANDS = {"ablate": "study FILE`, where the file names `rules`"}
-# What the tab key offers: the first screen, and commands of two words.
+# The completions of the tab key: the first screen, and commands of two words.
 OFFERED = {name: does for group in GROUPS.values() for name, does in group.items()} | {
     f"{family} {name}": does for family, names in FAMILIES.items() for name, does in names.items()
 }
@@ -117,7 +117,7 @@ def command_and_rest(argv: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def overview() -> str:
-    """Return a line for each command, with its group before the first one."""
+    """Return a line for each command. The first line of a group has its name."""
     return "\n".join(
         f"{'' if number else group:<10}{name:<11}{does}"
         for group, names in GROUPS.items()

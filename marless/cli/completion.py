@@ -10,12 +10,12 @@ from typing import Any
 
 # Folders of runs that belong together.
 COLLECTIONS = ("studies", "ablations")
-# A resumed run keeps all but some of these.
+# A resumed run keeps all other settings.
 _LIMITS = ("stop.", "functions.", "log.", "resources.")
 
 
 def completers(command: str) -> Mapping[str, Callable[..., Any]]:
-    """What completes an argument, by the name of the argument."""
+    """Return the completers of a command's arguments, by the name of the argument."""
 
     def settings(prefix: str, parsed_args: Namespace, **_: Any) -> dict[str, str]:
         candidates = setting_candidates(prefix, getattr(parsed_args, "settings", None) or [])
@@ -37,8 +37,8 @@ def completers(command: str) -> Mapping[str, Callable[..., Any]]:
 
 
 def setting_candidates(prefix: str, typed: list[str]) -> dict[str, str]:
-    """The settings that begin with `prefix`, up to the equals sign, and their meanings; behind it, values. `typed` are
-    those before it, which may name the algorithm."""
+    """Return the settings that begin with `prefix`, up to the equals sign, and their meanings. Values follow the sign.
+    `typed` has the settings before it, which may name the algorithm."""
     from marless.coordinator.config.config_keys import general, particular, valid_keys
     from marless.coordinator.config.loading import algorithm_typed
 
@@ -75,7 +75,7 @@ def _values(key: str, algorithm: str) -> list[str]:
 
 
 def _files(prefix: str) -> dict[str, str]:
-    parent = "".join(prefix.rpartition("/")[:2])  # as it was typed: ./my.toml goes on as ./
+    parent = "".join(prefix.rpartition("/")[:2])  # like the typed text: completions of ./my.toml begin with ./
     paths = [path for path in Path(parent).glob("*") if path.suffix == ".toml" or (prefix and path.is_dir())]
     names = (f"{parent}{path.name}{'/' if path.is_dir() else ''}" for path in paths)
     return {name: "a configuration file" for name in names if name.startswith(prefix)}

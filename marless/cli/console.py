@@ -1,4 +1,4 @@
-"""What commands say on the terminal: questions before they act, and how they ended."""
+"""Messages of commands on the terminal: questions before they act, and their ends."""
 
 from contextlib import suppress
 
@@ -11,7 +11,7 @@ from marless.runs.run_store import RUNS
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Returns when the user agrees or `yes` is set; raises `UserError` otherwise, and without a terminal to ask on."""
+    """Return if the user agrees or `yes` is set. Raises `UserError` otherwise, and without a terminal to ask on."""
     if yes:
         return
     try:
@@ -23,7 +23,7 @@ def confirm(question: str, yes: bool) -> None:
 
 
 def playable(text: str, trust: bool) -> RunFolder:
-    """The run that the user means, to be played; asks first, once, where its configuration may run code of others.
+    """Return the run that the user wants to play. Ask once before its configuration may run foreign code.
 
     Raises `UserError`.
     """

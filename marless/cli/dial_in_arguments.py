@@ -1,4 +1,4 @@
-"""Arguments of commands whose tasks are served by workers on other machines, and of the workers there."""
+"""Arguments of commands that use workers on other machines, and of the workers there."""
 
 from argparse import SUPPRESS, Action, ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
@@ -41,7 +41,7 @@ class _OldOption(Action):
 
 
 def machines(parser: ArgumentParser) -> None:
-    """Whether workers dial in, and how they and the driver know each other."""
+    """Add the address for workers that dial in, and the credentials of driver and workers."""
     parser.add_argument(
         "--machines",
         default=DriverOptions(),
@@ -59,7 +59,7 @@ def machines(parser: ArgumentParser) -> None:
 
 
 def _profile(text: str) -> DriverOptions:
-    """The profile of an address, or of a TOML file, whose paths begin at its folder. Raises `ConfigError`."""
+    """Return the profile of an address, or of a TOML file (paths relative to its folder). Raises `ConfigError`."""
     path = Path(text)
     if path.suffix != ".toml":
         return DriverOptions(listen=text)
@@ -70,8 +70,8 @@ def _profile(text: str) -> DriverOptions:
 
 
 def serving(options: Namespace, demand: WorkerDemand) -> AbstractContextManager[WorkerListener | None]:
-    """Within the block workers that dial in serve runs of this machine, if the command is to listen or names a cluster,
-    which is asked for this `demand`; raises `UserError` where they cannot."""
+    """Within the block, let workers that dial in serve runs of this machine, if the command listens or names a cluster.
+    The cluster is asked for this `demand`. Raises `UserError` if they cannot."""
     is_here = options.backend in (None, registry.DEFAULT)
     if is_here and not options.machines.head:
         return listening(options, demand.runs, demand.more_follow)
@@ -87,8 +87,8 @@ def serving(options: Namespace, demand: WorkerDemand) -> AbstractContextManager[
 def listening(
     options: Namespace, runs: Iterable[RunConfig], more_follow: bool = False
 ) -> Iterator[WorkerListener | None]:
-    """Within the block workers that can serve the runs, and those that may follow, may dial in, if the command is to
-    listen; raises `UserError` where it cannot."""
+    """Within the block, workers may dial in that can serve the runs and later runs, if the command listens. Raises
+    `UserError` if it cannot."""
     if options.machines.listen is None:
         _refuse_unless_listening(options.machines)
         yield None

@@ -1,4 +1,4 @@
-"""What to say of a command or an option that does not exist."""
+"""Messages about unknown commands and options."""
 
 import difflib
 import shlex
@@ -61,7 +61,7 @@ def unknown_command(argv: Sequence[str], commands: Collection[str]) -> str:
 
 
 def unknown_option(option: str, argv: Sequence[str], options: Collection[str], takes_settings: bool) -> str:
-    """An option of a command's line `argv` that the command, whose options these are, does not have: the message."""
+    """Return the message for an unknown option of a command's line `argv`. The command has these `options`."""
     if not option.startswith("-"):
         return f"{option} is one argument too many; see {program_name()} {argv[0]} --help"
     name, _, value = option.lstrip("-").partition("=")

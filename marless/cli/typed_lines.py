@@ -1,11 +1,11 @@
-"""Lines of rooms that cannot know how this program is called: what they tell to type, as the shell finds it."""
+"""Commands in messages of inner modules, changed to the program's name in the user's shell."""
 
 import re
 
 from marless.output import advise
 from marless.program import pip_name, program_name
 
-# A command between backquotes, or what a line ends with.
+# A command between backquotes, or at the end of a line.
 _COMMAND = re.compile(r"(?<=`)marless (?=[a-z])|(?<=: )marless (?=[a-z])")
 # The line for an extra, from code that knows no folder of the source tree. Other packages must not follow the extra.
 _EXTRA = re.compile(r"(?<=: )pip install 'marless\[(\w+)\]'(?! ')")

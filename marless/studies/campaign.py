@@ -1,5 +1,5 @@
-"""A campaign: runs over settings and seeds in one folder, which goes on where it stopped. Studies, ablations and the
-benchmarks' campaigns are campaigns; `SideBySide` drives them."""
+"""A campaign: runs over settings and seeds in one folder, which continues after an interruption. Studies, ablations and
+the benchmarks' campaigns are campaigns. `SideBySide` drives them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -13,18 +13,18 @@ from marless.studies.study_run import StudyRun
 
 
 class Campaign(ABC):
-    """Gives runs, which train in ``folder/runs``. A subclass defines what its runs share: without that they have one
-    owner, no cap, and nothing to be compared by on the way."""
+    """Gives runs, which train in ``folder/runs``. A subclass defines the common parts of its runs. By default they have
+    one owner, unlimited dollars, and no comparisons before their end."""
 
     folder: Path
 
     @abstractmethod
     def ask(self) -> list[StudyRun]:
-        """More runs; none if there are no more for now. Asked again whenever a run has ended."""
+        """Return more runs, if there are any for now. Asked again whenever a run has ended."""
 
     @property
     def runs(self) -> Iterable[StudyRun]:
-        """Those that were asked for before, and what the pool served them is written to."""
+        """The runs that were asked for before. The pool writes their service times to them."""
         return ()
 
     def owner(self, name: str) -> Owner:
@@ -36,7 +36,7 @@ class Campaign(ABC):
         return Purse(None, 0), {}
 
     def pause_at(self, run: StudyRun) -> int | None:
-        """The round after which the run waits for a decision; None: it goes on to its end."""
+        """Return the round after which the run waits for a decision, or None if it continues to its end."""
         return None
 
     def halve(self) -> list[Halved]:
@@ -48,7 +48,7 @@ class Campaign(ABC):
         return
 
     def save(self) -> None:
-        """Called after what is to survive a kill; raises `StorageFault`."""
+        """Save the decisions that must survive a kill. Raises `StorageFault`."""
         return
 
 
@@ -74,11 +74,11 @@ class CellCampaign(Campaign):
 
     @abstractmethod
     def is_over(self, cell: Cell) -> bool:
-        """Whether the cell has a result, or has failed."""
+        """Return whether the cell has a result, or has failed."""
 
     @abstractmethod
     def begin(self, cell: Cell) -> StudyRun | None:
-        """The cell's run; None if there is nothing to train."""
+        """Return the cell's run, or None if it needs no training."""
 
     def waits_for(self, cell: Cell) -> Iterable[Cell]:
         """The cells that are over before this one begins."""
@@ -90,7 +90,7 @@ class CellCampaign(Campaign):
 
 
 class CampaignView:
-    """Shows a campaign while its runs train; this one shows nothing."""
+    """Shows a campaign while its runs train. This base class shows nothing."""
 
     def start(self, campaign: Campaign) -> None:
         """The runs begin."""
@@ -111,7 +111,7 @@ class CampaignView:
         """Workers of other machines have come or gone, or were refused."""
 
     def look(self, campaign: Campaign) -> None:
-        """Called often; must be cheap."""
+        """Called often, so it must be cheap."""
 
     def close(self) -> None:
-        """Restores the terminal; may be called twice."""
+        """Restore the terminal. Repeated calls are allowed."""

@@ -1,4 +1,4 @@
-"""Arms and cells: an arm is a name and settings; with a seed it is a cell, which is an ordinary run in a campaign."""
+"""Arms and cells: an arm is a name with settings. An arm with a seed is a cell, an ordinary run in a campaign."""
 
 import itertools
 import json
@@ -17,9 +17,10 @@ Settings = Mapping[str, Value]
 
 @dataclass(frozen=True)
 class Arm:
-    """`about` is a line for tables. `rollouts_of`: the arm whose mean number of rollouts this arm uses in every round.
+    """`about` is a line for tables.
 
-    `control_of`: the arm that differs from this one only in the signal; empty for an arm that is no control.
+    `rollouts_of`: this arm uses the mean number of rollouts of that arm in every round. `control_of`: the arm that
+    differs only in the signal, or ''.
     """
 
     name: str
@@ -51,7 +52,7 @@ class Cell:
         return root / "runs" / self.run
 
     def to_train(self, settings: Settings, base: Path | None, limits: Sequence[str] = ()) -> StudyRun:
-        """The run, with these settings in place of those of the file `base`; raises `ConfigError`."""
+        """Return the run, with these settings in place of settings of the file `base`. Raises `ConfigError`."""
         overrides = [
             f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in settings.items()
         ]

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from marless.infra.aws.detached_ports import Deployed
 
 DEPLOYMENT = "deployment.json"
-# Searches whose settings are known from the start.
+# Searches with settings that are known from the start.
 _KNOWN_AT_ONCE = ("grid", "random")
 
 
 class StudyPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a study lives (deployment.json)."""
+    """The place of a study (deployment.json)."""
 
     backend: str
     deployment_ref: DeploymentRef
@@ -59,25 +59,25 @@ class StudyPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return f"{self.name}.{run.name}"
 
     def deployed(self, folder: Path) -> "Deployed":
-        """The deployment; raises `StorageFault`."""
+        """Return the deployment. Raises `StorageFault`."""
         return registry.remote(self.backend).deployed(folder, self.deployment_ref)
 
 
 def place_of(folder: Path) -> StudyPlace | None:
-    """Where the study in the folder lives; None on this machine. Raises `UserError`."""
+    """Return the place of the study in the folder, or None on this machine. Raises `UserError`."""
     path = folder / DEPLOYMENT
     return read_json(path, StudyPlace) if path.exists() else None
 
 
 def settle(folder: Path, backend: RemoteBackend, deployment: LocatedDeployment) -> StudyPlace:
-    """Makes the deployment the place of the study in the folder; raises `StorageFault`."""
+    """Make the deployment the place of the study in the folder. Raises `StorageFault`."""
     place = StudyPlace(backend=backend.name, deployment_ref=deployment.deployment_ref)
     RunFolder(folder).write(DEPLOYMENT, to_json_file(place), durable=True)
     return place
 
 
 def refuse(file: StudyFile) -> None:
-    """Raises `UserError` for what a study in the cloud cannot do."""
+    """Raise `UserError` for features that a study in the cloud lacks."""
     if file.halving:
         raise UserError("halving: a study in the cloud has no early stopping; leave it out, or train on this machine")
     if file.search.rule not in _KNOWN_AT_ONCE:
@@ -94,7 +94,7 @@ def refuse(file: StudyFile) -> None:
 
 
 def adopt(folder: Path, deployment: LocatedDeployment) -> None:
-    """Fills the folder of a study that was begun on another machine; raises `UserError` when there is none."""
+    """Fill the folder of a study that began on another machine. Raises `UserError` if there is none."""
     name, tenant = folder.name, deployment.deployment_ref.tenant
     try:
         plan = study_governor.read_plan(deployment.deployed, name)
@@ -108,8 +108,8 @@ def adopt(folder: Path, deployment: LocatedDeployment) -> None:
 def begin(study: Study, place: StudyPlace, deployment: LocatedDeployment) -> StudyPlan:
     """Writes all runs and the study into the tenant's ledger, and calls the governor, which begins them.
 
-    Nothing of this machine is needed afterwards; the same call goes on with one that was killed. Raises `UserError`
-    when the tenant has runs of these names already, and for runs that need a GPU.
+    Afterwards the study does not need this machine. After a kill, repeat the call. Raises `UserError` when the tenant
+    has runs of these names already, and for runs that need a GPU.
     """
     for run in study.runs:
         refuse_elsewhere(run.config.algorithm.device)
@@ -140,7 +140,7 @@ class _Beginning:
         self._platform: Platform | None = None
 
     def write(self, run: StudyRun) -> str:
-        """Makes the folder of a run and writes its manifest; returns the run's name in the tenant."""
+        """Make the folder of a run and write its manifest. Returns the run's name in the tenant."""
         name = self._place.name_of(run)
         require_name(name, "the study's name with the run's")
         folder = RunFolder(self._study.folder / "runs" / run.name)
@@ -175,9 +175,9 @@ class _Beginning:
 
 
 def fetch(folder: Path, place: StudyPlace) -> StudyState | None:
-    """Writes what is known of the study's runs, and the results of those that are over, into their folders.
+    """Write the state of the study's runs, and the results of ended runs, into their folders.
 
-    Returns how far the study is; None if it was not begun. Raises `StorageFault`.
+    Returns the progress of the study, or None before its start. Raises `StorageFault`.
     """
     there = place.deployed(folder)
     if (plan := study_governor.read_plan(there, place.name)) is None:
@@ -187,13 +187,13 @@ def fetch(folder: Path, place: StudyPlace) -> StudyState | None:
         run = _run_folder(folder / "runs" / name.removeprefix(f"{place.name}."), name, there)
         before = summary.earlier(run)
         if (name in state.live or name in state.over) and (before is None or before.status != "finished"):
-            with suppress(Unresumable, CorruptObject):  # what is wrong with the run is the governor's to say
+            with suppress(Unresumable, CorruptObject):  # the governor reports faults of the run
                 _look(run, place)
     return state
 
 
 def stop(folder: Path, place: StudyPlace) -> None:
-    """Ends the study; raises `UserError` if it was not begun, and `StorageFault`."""
+    """End the study. Raises `StorageFault`, and `UserError` if it has not begun."""
     there = place.deployed(folder)
     if (plan := study_governor.read_plan(there, place.name)) is None:
         raise UserError(f"{place.name} has not begun")

@@ -1,4 +1,4 @@
-"""decisions.jsonl: what a study decided by what it had seen, so that a resumed study decides the same."""
+"""decisions.jsonl: the decisions of a study from its results, so that a resumed study repeats them."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, tag="asked"):
 
 
 class Halved(msgspec.Struct, frozen=True, kw_only=True, tag="halved"):
-    """Settings were compared after the round `rung`, by their returns of each seed: some go on, some are stopped."""
+    """Settings were compared after the round `rung`, by their returns of each seed: some continue, some are stopped."""
 
     rung: int
     promoted: tuple[str, ...]
@@ -32,7 +32,7 @@ _DECODER = JsonDecoder[Asked | Halved](Asked | Halved)
 
 
 def read(folder: Path) -> list[Asked | Halved]:
-    """All decisions in order; an incomplete last line, left by a killed writer, is skipped."""
+    """Return all decisions in order. An incomplete last line, left by a killed writer, is skipped."""
     path, decisions = folder / FILE, []
     for text in read_file(path).splitlines() if path.exists() else ():
         try:
@@ -43,5 +43,5 @@ def read(folder: Path) -> list[Asked | Halved]:
 
 
 def write(folder: Path, decisions: list[Asked | Halved]) -> None:
-    """Replaces the file by the decisions, which no crash leaves half-written; raises `StorageFault`."""
+    """Replace the file by the decisions, whole or not at all. Raises `StorageFault`."""
     RunFolder(folder).write(FILE, b"".join(to_json(decision) + b"\n" for decision in decisions), durable=True)

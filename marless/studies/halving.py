@@ -1,8 +1,8 @@
-"""Asynchronous successive halving: of the settings that reached a rung, the best part goes on.
+"""Asynchronous successive halving: of the settings that reached a rung, the best part continues.
 
-As in Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020 (ASHA, the variant that promotes),
-except that the unit is a setting with all its seeds: settings are compared by their means over the same seeds, which
-removes what the seeds have in common. Pure; a study records every decision, so that it replays.
+The method is ASHA with promotion (Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020). Here
+the unit is a setting with all its seeds. Settings are compared by their means over the same seeds, which removes the
+common effect of the seeds. It is pure, and a study records every decision, so that it replays.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Decided(NamedTuple):
-    """The settings that go on, and those that are stopped."""
+    """The settings that continue, and the settings that are stopped."""
 
     promoted: tuple[str, ...]
     stopped: tuple[str, ...]
@@ -21,12 +21,11 @@ class Decided(NamedTuple):
 def decide(
     scores: Mapping[str, Mapping[int, float]], keep: float, coming: int, settled_names: frozenset[str] = frozenset()
 ) -> Decided:
-    """What becomes of the settings at a rung, by their returns of each seed; those with `settled_names`
-    were decided before, and stay.
+    """Decide which settings continue at a rung, by their returns of each seed. Settings with `settled_names` stay.
 
-    `coming`: how many settings may still arrive. While some may, a setting goes on if it is among the best
-    ``floor(keep * n)`` of the n that are there, and the others wait; afterwards at least one goes on and the others are
-    stopped. All settings have the same seeds. Ties go to the first name.
+    `coming`: how many settings may still arrive. While settings may still arrive, a setting continues if it is among
+    the best ``floor(keep * n)`` of the n present, and the others wait. Afterwards at least one continues and the others
+    are stopped. All settings have the same seeds. Ties go to the first name.
     """
     ranking = sorted(scores, key=lambda name: (-fmean(scores[name].values()), name))
     best = math.floor(keep * len(ranking) + 1e-9)

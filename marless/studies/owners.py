@@ -16,14 +16,14 @@ def jain(shares: Iterable[float]) -> float:
 
 
 def lane_weight(owner: Owner, runs: int) -> float:
-    """The weight of each of an owner's `runs` at work: together they have the owner's."""
+    """Return the weight of each of an owner's active `runs`. Together they have the owner's weight."""
     return owner.weight / max(1, runs)
 
 
 def served_shares(
     busy_s: Mapping[str, float], owners: Mapping[str, str], weights: Mapping[str, float]
 ) -> dict[str, float]:
-    """What each owner was served, divided by the weight, from the seconds of its runs."""
+    """Return the seconds of each owner's runs, divided by the owner's weight."""
     seconds_by_owner = dict.fromkeys(weights, 0.0)
     for run, seconds in busy_s.items():
         seconds_by_owner[owners[run]] += seconds

@@ -1,4 +1,4 @@
-"""One run of a study: an ordinary run in a folder of its own, driven step by step with the others."""
+"""One run of a study: an ordinary run in a separate folder, driven step by step with the others."""
 
 import shutil
 import time
@@ -27,7 +27,7 @@ from marless.runs.view import View
 from marless.signals import Signals
 from marless.studies.study_run import StudyRun
 
-# What a run's own files, settings and objects may cause.
+# Errors that a run's files, settings and objects may cause.
 _EXPECTED = (UserError, ConfigError, StorageFault, Unresumable, CorruptObject, NoSuchObject)
 
 
@@ -48,7 +48,7 @@ class _Progress(View):
 
 
 class PooledRun:
-    """A run at work. Whatever it raises ends it alone: `run.status` and `run.reason` say how it ended."""
+    """An active run. Any error ends this run alone: `run.status` and `run.reason` say how it ended."""
 
     def __init__(self, run: StudyRun, root: Path, lane: Lane, backend: LocalBackend, stopping: Signals) -> None:
         self.run, self.lane = run, lane
@@ -58,7 +58,7 @@ class PooledRun:
         self._session: Session | None = None
 
     def begin(self, concurrency: int) -> bool:
-        """Starts or resumes the run; False if it is over already."""
+        """Start or resume the run. Returns False if it is over already."""
         self.run.status = "running"
         try:
             ending = self._begin(concurrency)
@@ -73,7 +73,7 @@ class PooledRun:
 
     @property
     def ready(self) -> bool:
-        """Whether a step would not wait."""
+        """True if a step would not wait."""
         return bool(self.lane.reports) or (self._session is not None and not self._session.driver.listening)
 
     @property
@@ -83,7 +83,7 @@ class PooledRun:
 
     @property
     def remarks(self) -> Collection[str]:
-        """What its tasks did to their processes."""
+        """Remarks about its tasks' effects on their processes."""
         return self._session.driver.remarks if self._session is not None else ()
 
     def spent(self) -> float:
@@ -91,7 +91,7 @@ class PooledRun:
         return self.run.dollars if self._session is None else self._session.dollars
 
     def advance(self, concurrency: int, cap: float | None, pause_at: int | None) -> bool:
-        """Steps until the run waits for a report; False when it is over or has paused after the round `pause_at`."""
+        """Step until the run waits for a report. Returns False if it is over or paused after the round `pause_at`."""
         assert self._session is not None
         try:
             self._session.driver.allow(concurrency, least([self.run.config.stop.dollars, cap]))
@@ -104,18 +104,18 @@ class PooledRun:
         return False
 
     def end(self) -> None:
-        """Ends its tasks; loggers go on with what they have not written yet."""
+        """End its tasks. Loggers continue with their unwritten points."""
         self.lane.close()
         if self._session is not None:
             self._session.log.stop()
 
     @property
     def written(self) -> bool:
-        """Whether `close` would not wait for loggers, after `end`."""
+        """True if `close` would not wait for loggers, after `end`."""
         return self._session is None or self._session.log.written
 
     def close(self, patience_s: float = LEAST_PATIENCE_S) -> None:
-        """Ends its tasks and releases its folder; the run can be resumed. Waits for its loggers, for `patience_s`."""
+        """End its tasks and release its folder. The run can be resumed. Waits for its loggers, for `patience_s`."""
         self.end()
         if self._session is not None:
             self._session.log.close(patience_s)
@@ -172,7 +172,7 @@ class PooledRun:
             shutil.rmtree(self._folder.path, ignore_errors=True)
 
     def _fail(self, error: Exception) -> None:
-        """The run ends, the others go on; what storage refused now it may take later."""
+        """End this run, while the others continue. Storage may work again at a resume."""
         self.run.status = "interrupted" if isinstance(error, StorageFault) else "failed"
         self.run.reason = one_line(error)
         if self._session is not None and not self._folder.begun:

@@ -18,7 +18,7 @@ Values = dict[str, Value]
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Numbers between `low` and `high`, both included; whole ones if both bounds are whole and `log` is not set."""
+    """Numbers between `low` and `high`, both included. They are whole if both bounds are whole and `log` is not set."""
 
     low: float | int
     high: float | int
@@ -26,7 +26,7 @@ class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def whole(self) -> bool:
-        """Whether its numbers are whole."""
+        """True if its numbers are whole."""
         return isinstance(self.low, int) and isinstance(self.high, int) and not self.log
 
     def at(self, part: float) -> float | int:
@@ -43,22 +43,22 @@ Space = dict[str, list[Value] | Range]
 
 
 class Searcher(Protocol):
-    """Picks settings; one that `learns` picks later ones by how earlier ones did."""
+    """Picks settings. A searcher that `learns` picks later settings by the results of earlier settings."""
 
     learns: bool
 
     def ask(self) -> Values | None:
-        """The next setting; None when all were asked for."""
+        """Return the next setting, or None if all were asked for."""
 
     def repeat(self, values: Values) -> None:
-        """Makes these values the next setting: those that it returned before the study was interrupted."""
+        """Make these values the next setting again: it returned them before the study was interrupted."""
 
     def tell(self, number: int, score: float) -> None:
         """The mean return of the setting that was asked for as the `number`-th, from 0."""
 
 
 def space(vary: Mapping[str, Any]) -> Space:
-    """The table `vary`, keys dotted; raises `ConfigError` for what is neither a list nor a range."""
+    """Return the table `vary`, keys dotted. Raises `ConfigError` unless each value is a list or a range."""
     return dict(_entries(vary, ""))
 
 
@@ -105,7 +105,7 @@ class Listed:
 
 
 def grid(space: Space, search: Search) -> Searcher:
-    """Every combination of the listed values; raises `ConfigError` for a range."""
+    """Return every combination of the listed values. Raises `ConfigError` for a range."""
     for key, values in space.items():
         if isinstance(values, Range):
             raise ConfigError(f"vary.{key}: a grid needs a list of values; set search.rule for a range")
@@ -173,7 +173,7 @@ class _Optuna:
 
 
 def count(space: Space, search: Search) -> int:
-    """How many settings the search asks for."""
+    """Return the number of settings that the search asks for."""
     if search.settings is not None and search.rule != "grid":
         return search.settings
     return math.prod(len(values) for values in space.values() if not isinstance(values, Range))
@@ -189,7 +189,7 @@ SEARCHES = {"grid": grid, "random": random, "optuna": _Optuna}
 
 
 def searcher(space: Space, search: Search) -> Searcher:
-    """The search of a study's file; raises `ConfigError`, and `MissingExtra` when its package is missing."""
+    """Return the search of a study's file. Raises `ConfigError`, and `MissingExtra` if its package is missing."""
     if search.rule not in SEARCHES:
         raise ConfigError(f"search.rule: there is no search {search.rule!r}; there are {', '.join(SEARCHES)}")
     return SEARCHES[search.rule](space, search)

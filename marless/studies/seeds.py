@@ -9,7 +9,7 @@ _MOST = 10_000
 
 
 def seeds_of(text: str | Sequence[int]) -> list[int]:
-    """``1-3,7`` as 1, 2, 3, 7, and a list as it is, without repetitions; raises `ConfigError`."""
+    """Return ``1-3,7`` as 1, 2, 3, 7, and a list unchanged, without repetitions. Raises `ConfigError`."""
     if not isinstance(text, str):
         return list(dict.fromkeys(text))
     seeds: list[int] = []

@@ -22,18 +22,18 @@ _PATIENCE_S = 0.25
 
 
 class SideBySide:
-    """Drives the runs of a campaign until all are over or `stopping`, `at_once` of them at work."""
+    """Drives the runs of a campaign, `at_once` of them active, until all are over or `stopping`."""
 
     def __init__(
         self, campaign: Campaign, pool: TaskPool | SeparatePools, stopping: Signals, at_once: int, view: CampaignView
     ) -> None:
         self._campaign, self._pool, self._stopping, self._most = campaign, pool, stopping, at_once
-        # What the view has shown, which it shows once: loggers that failed, and remarks.
+        # Failed loggers and remarks that the view has shown, because it shows them once.
         self._view, self._unlogged, self._remarks = view, set[str](), set[str]()
         self._backend = LocalBackend()
         self._root: Path = campaign.folder / "runs"
         self._at_work: dict[str, PooledRun] = {}
-        # Runs that have ended and whose loggers are not done, by name.
+        # Ended runs with unfinished loggers, by name.
         self._being_logged: dict[str, PooledRun] = {}
         self._purse, self._purses = campaign.purses()
         self._waiting: list[StudyRun] = []
@@ -129,7 +129,7 @@ class SideBySide:
             del self._being_logged[work.run.name]
 
     def _look_at(self, work: PooledRun) -> None:
-        """Tells of remarks and loggers once: what is wrong with one run is mostly wrong for all."""
+        """Show remarks and failed loggers once: a problem of one run is mostly a problem of all."""
         for remark in work.remarks:
             if remark not in self._remarks:
                 self._remarks.add(remark)
@@ -141,7 +141,7 @@ class SideBySide:
                 self._view.show_log_failure(work.run, logger, problem)
 
     def _decide(self) -> None:
-        """Compares settings whose runs wait; runs of those that are stopped are over."""
+        """Compare settings with waiting runs. Runs of stopped settings are over."""
         for decision in self._campaign.halve():
             self._campaign.save()
             self._view.show_halving(decision)
@@ -164,8 +164,8 @@ class SideBySide:
 def drive_separately(
     campaign: Campaign, stopping: Signals, at_once: int, view: CampaignView, listener: WorkerListener | None = None
 ) -> None:
-    """Drives the campaign, each run with a worker of its own, so that none waits for another's; with a `listener` with
-    one that has dialled in. Raises `StorageFault` as `SideBySide.drive` does."""
+    """Drive the campaign with a separate worker for each run, so that runs never wait for each other. With a `listener`
+    the workers have dialled in. Raises `StorageFault` as `SideBySide.drive` does."""
     with _separate_pools(campaign.folder / "resources", listener) as pools:
         SideBySide(campaign, pools, stopping, at_once, view).drive()
 

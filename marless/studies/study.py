@@ -100,7 +100,7 @@ class Study(Campaign):
         return self._add(values)
 
     def pause_at(self, run: StudyRun) -> int | None:
-        """The round after which the run waits for a decision, or None if it continues to its end."""
+        """Return the round of the run's next decision, or None if it continues to its end."""
         rungs = self.file.halving.rungs if self.file.halving else []
         rungs_passed = self._candidates[run.setting].passed
         return rungs[rungs_passed] if rungs_passed < len(rungs) else None

@@ -1,4 +1,4 @@
-"""The file of a study: what its runs have in common, what varies, whose they are, and what they may cost."""
+"""The file of a study: its runs' common settings, variations, owners and limits."""
 
 import shlex
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class PoolSize(_Section, frozen=True, kw_only=True):
 
 
 class Owner(_Section, frozen=True, kw_only=True):
-    """Somebody whose runs share the pool with those of others."""
+    """An owner of runs that share the pool with other owners' runs."""
 
     weight: Annotated[float, Meta(gt=0, le=LARGEST)] = 1.0
     """The owner's share of the pool, in relation to the other owners' weights."""
@@ -58,7 +58,7 @@ class Owner(_Section, frozen=True, kw_only=True):
 
 
 class Setting(_Section, frozen=True, kw_only=True):
-    """A setting that is listed: keys of a run's file, whose runs it is, and its name."""
+    """A listed setting: keys of a run's file, its owner, and its name."""
 
     name: Annotated[str, Meta(pattern="^[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length=80)]
     values: dict[str, Any] = {}
@@ -66,7 +66,7 @@ class Setting(_Section, frozen=True, kw_only=True):
 
 
 class Search(_Section, frozen=True, kw_only=True):
-    """How settings are picked out of `vary`; see `marless.studies.searches`."""
+    """The way that a search picks settings from `vary`, see `marless.studies.searches`."""
 
     rule: str = "grid"
     settings: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = None
@@ -77,7 +77,7 @@ class Search(_Section, frozen=True, kw_only=True):
 
 
 class Halving(_Section, frozen=True, kw_only=True):
-    """Early stopping of the worse settings; see `marless.studies.halving`."""
+    """Early stopping of the worse settings, see `marless.studies.halving`."""
 
     rungs: Annotated[list[Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]], Meta(min_length=1)]
     """The rounds after which settings are compared, ascending."""
@@ -86,8 +86,8 @@ class Halving(_Section, frozen=True, kw_only=True):
 
 
 class StudyFile(_Section, frozen=True, kw_only=True):
-    """A study. `config` names a run's file, whose keys `base` overrides; `vary` has what a search picks from: lists of
-    values, or ranges ``{low = 1e-5, high = 1e-2, log = true}``, by key; `setting` lists settings by hand."""
+    """A study. `config` names a run's file, and `base` overrides its keys. `vary` has the choices of a search by key:
+    lists of values, or ranges ``{low = 1e-5, high = 1e-2, log = true}``. `setting` lists settings by hand."""
 
     config: str | None = None
     base: dict[str, Any] = {}
@@ -117,7 +117,7 @@ _FIELDS = frozenset(StudyFile.__struct_fields__)
 
 
 def load(path: Path) -> StudyFile:
-    """The study in a TOML file; raises `ConfigError`."""
+    """Return the study in a TOML file. Raises `ConfigError`."""
     document = read_toml(path)
     if key := next((key for key in RunConfig.__struct_fields__ if key in document.keys() - _FIELDS), ""):
         raise ConfigError(
@@ -128,8 +128,8 @@ def load(path: Path) -> StudyFile:
 
 
 def parse(document: Mapping[str, Any], where: str, folder: Path) -> StudyFile:
-    """The study of a document, with the run's file in `folder` that it names read into `base`; raises `ConfigError`,
-    which says `where` the document is from."""
+    """Return the study of a document, with its run's file in `folder` read into `base`. Raises `ConfigError`, which
+    names the document by `where`."""
     if "rules" in document or "tasks" in document:
         raise ConfigError(f"{where} compares rules: type marless study FILE, or call marless.ablate(base, arms=rules)")
     try:
@@ -147,8 +147,8 @@ def parse(document: Mapping[str, Any], where: str, folder: Path) -> StudyFile:
 
 
 def require_same(began: StudyFile, new_file: StudyFile, folder: Path) -> StudyFile:
-    """The study that goes on: `new_file`, which may have other seeds, limits and sizes than the one that `began`, but
-    the same settings. Raises `ConfigError` naming the first table that differs."""
+    """Return the study that continues: `new_file`, which may change seeds, limits and sizes of `began`, but no
+    settings. Raises `ConfigError` naming the first table that differs."""
     for name in ("base", "vary", "setting", "halving"):
         if getattr(began, name) != getattr(new_file, name):
             raise ConfigError(f"{folder} holds a study with another `{name}`; choose another `out`")

@@ -1,4 +1,4 @@
-"""A run of a campaign: a setting with a seed, and what became of it."""
+"""A run of a campaign: a setting with a seed, and its status and results."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ Status = Literal["new", "running", "paused", "stopped", "finished", "failed", "i
 """Of a run. `paused`: it waits for a decision about its setting; `stopped`: that decision was against it."""
 # A run in one of these is not continued by the study.
 OVER: tuple[Status, ...] = ("stopped", "finished", "failed")
-# Statuses as people read them, first those that need attention.
+# Statuses for readers, first the statuses that need attention.
 ORDER: tuple[Status, ...] = ("running", "failed", "interrupted", "paused", "new", "finished", "stopped")
 
 

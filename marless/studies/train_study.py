@@ -48,7 +48,7 @@ _LEAST_CORES = 1e-4
 class StudyResult(ShownResult):
     """The result of a study: its `runs` with their status, last return (`score`) and bill, and the `dollars` of all.
 
-    `busy` is the share of time in which the pool's slots had work in this command. `fairness` is Jain's index among
+    `busy` is the share of time in this command that the pool's slots had work. `fairness` is Jain's index among
     `owners`, by weight. `registration` is the hash of the study's file."""
 
     folder: Path
@@ -94,8 +94,8 @@ def _setting_cells(runs: Sequence[StudyRun]) -> tuple[str, ...]:
 
 
 def named_study(name: str, out: Path | None) -> tuple[Path, StudyFile]:
-    """A study's folder and file: by the path of its file, or by its name under ``studies/`` or its folder if it was
-    begun; raises `ConfigError`, and `UserError` if there is none."""
+    """Return a study's folder and file, by the path of its file, its folder, or its name under ``studies/``. Raises
+    `ConfigError`, and `UserError` if there is none."""
     path = Path(name)
     if path.suffix == ".toml":
         require_name(path.stem, "the name of the file")
@@ -119,8 +119,8 @@ def _use_source(folder: Path, file: StudyFile) -> None:
 
 
 def with_pool(folder: Path, file: StudyFile, workers: int | None, backend: str | None) -> StudyFile:
-    """The study's file with these, as far as there are any. Where nobody names a back-end, it is that of the study in
-    the folder, if there is one."""
+    """The study's file with these, as far as there are any. The default back-end is the back-end of the study in the
+    folder, if there is one."""
     path = folder / FILE
     begun_at = read_json(path, StudyFile).pool.backend if path.is_file() else None
     backend = backend or file.pool.backend or begun_at
@@ -128,8 +128,8 @@ def with_pool(folder: Path, file: StudyFile, workers: int | None, backend: str |
 
 
 def open_study(folder: Path, file: StudyFile | None) -> Study:
-    """The study in the folder, begun if it is new, which needs its file; nothing is written before `Study.save`.
-    Raises `UserError` when the folder holds another one."""
+    """Return the study in the folder. A new study begins and needs its file. Writes nothing before `Study.save`. Raises
+    `UserError` if the folder holds another study."""
     path = folder / FILE
     if path.is_file():
         before = read_json(path, StudyFile)
@@ -141,8 +141,8 @@ def open_study(folder: Path, file: StudyFile | None) -> Study:
 
 
 def demand(study: Study) -> WorkerDemand:
-    """What a study asks a cluster for: a worker has the part of a core that is its own where all are at work, and its
-    part of the memory."""
+    """Return the demand of a study on a cluster. A worker has its part of the memory, and its part of a core while all
+    are active."""
     size, runs = study.file.pool, study.known_configs()
     slots = size.workers or cores()
     part = min(1.0, size.cores / slots) if size.cores else 1.0
@@ -190,7 +190,7 @@ def _train(study: Study, stopping: Signals, view: CampaignView, listener: Worker
     for run in study.runs:
         require_packages(run.config)
     with _dial_in_pool(study, listener) if listener else _pool(study) as pool:
-        # A study goes on where its file says, so one that was refused there must not have one that says so.
+        # A study continues on its file's back-end, so the file is saved only after that back-end accepted it.
         study.save()
         driver = SideBySide(study, pool, stopping, study.file.pool.runs, view)
         try:

@@ -37,7 +37,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Prints the configuration; trained with, it gives the same run."""
+    """Print the configuration. Training with it gives the same run."""
     load = explained if options.why else load_with_origins
     config, origins = load(*common.split(options.settings))
     measured = [key for key, origin in origins.items() if origin.startswith("task ")]

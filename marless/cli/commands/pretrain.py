@@ -18,7 +18,7 @@ A run that names no model makes one for its task by itself, once for this machin
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the command's arguments."""
     parser.add_argument(
         "task", metavar="TASK", help="text/relay, text/dictate, text/check, text/haggle, or text:package.module:make"
     )

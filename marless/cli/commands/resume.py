@@ -16,7 +16,7 @@ EXAMPLES = """examples:
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the command's arguments."""
     common.run(parser)
     parser.add_argument(
         "settings",
@@ -36,7 +36,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Goes on with a run that did not finish; the exit code says how it ended."""
+    """Continue an unfinished run. The exit code says how it ended."""
     name, settings = common.run_and_settings(options)
     folder = playable(name, options.trust)
     with dial_in.listening(options, [folder.config()]) as listener:

@@ -20,7 +20,7 @@ EXAMPLES = """examples:
   marless stop                  stops the latest run
   marless stop first            stops runs/first"""
 
-# How long to wait until the cloud releases the lease; the tasks in flight may take longer.
+# The seconds to wait until the cloud releases the lease. The tasks in flight may take longer.
 _PATIENCE_S = 120.0
 _LOOK_S = 1.0
 
@@ -33,7 +33,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Asks the driver of the run to stop; waits for a run in the cloud."""
+    """Ask the driver of the run to stop, and wait for a run in the cloud."""
     folder = find_run(options)
     if folder.identity().deployment_ref is not None:
         return _clear_lease(folder) if options.force else _stop_in_cloud(folder)
@@ -73,7 +73,7 @@ def _stop_in_cloud(folder: RunFolder) -> int:
 
 
 def _clear_lease(folder: RunFolder) -> int:
-    """Clears the lease without asking the coordinator, which may be broken; attempts in flight are billed as lost."""
+    """Clear the lease without the coordinator, which may be broken. Attempts in flight are billed as lost."""
     identity = folder.identity()
     assert identity.deployment_ref is not None
     place = registry.remote(identity.backend)

@@ -58,7 +58,7 @@ The same command resumes an interrupted study. docs/how-to/study.md explains all
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the command's arguments."""
     parser.add_argument("study", metavar="FILE.toml | NAME", help="the study's file, or a study that was begun")
     parser.add_argument(
         "--workers",
@@ -80,7 +80,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Trains all runs; the exit code says whether all ended as they should."""
+    """Train all runs. The exit code says whether all ended well."""
     path = Path(options.study)
     keys = flatten(read_toml(path)) if path.suffix == ".toml" else {}
     if "pool.slots" in keys:
@@ -131,7 +131,7 @@ def compare_rules(
 
 
 def _folder_and_file(options: Namespace) -> tuple[Path, StudyFile | None]:
-    """The study's folder, and its file, which a study in the cloud that was begun elsewhere has not here; raises
+    """Return the study's folder, and its file. A cloud study that began on another machine has no file here. Raises
     `UserError`."""
     path = Path(options.study)
     try:
@@ -143,7 +143,7 @@ def _folder_and_file(options: Namespace) -> tuple[Path, StudyFile | None]:
         return options.out or ROOT / path.name, None
     backend = options.backend if options.backend in registry.placed_here() else None
     if options.machines.listen and options.backend is None:
-        # Workers that somebody starts are none of the cluster that the study may have been on.
+        # Workers that dial in are not part of the study's earlier cluster.
         backend = registry.DEFAULT
     file = with_pool(folder, file, options.workers, backend)
     return folder, msgspec.structs.replace(file, owner=options.owner or file.owner)

@@ -19,7 +19,7 @@ EXAMPLES = """examples:
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the command's arguments."""
     common.configuration(parser)
     common.backend(parser)
     common.workers(parser)
@@ -30,7 +30,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Trains; the exit code says how it ended."""
+    """Train. The exit code says how it ended."""
     config = load_with_origins(*common.split(options.settings))[0]
     location = RunLocation(common.chosen_backend(options), options.tenant, options.region)
     with dial_in.listening(options, [config]) as listener:

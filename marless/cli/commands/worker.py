@@ -19,7 +19,7 @@ docs/how-to/other-machines.md has ssh, Slurm and Kubernetes."""
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the command's arguments."""
     parser.add_argument("address", metavar="HOST:PORT", help="where the driver listens")
     common.workers(parser)
     parser.add_argument(

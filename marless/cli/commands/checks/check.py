@@ -56,7 +56,7 @@ _WHY = {
     "algorithm.engine=native": f"the same bytes on every machine ({_ENGINES})",
 }
 _SHARE = "a share of the training's steps (docs/how-to/slow-environments.md#shorten-evaluations)"
-# By key: what follows from the environment, and from the planned length of the run.
+# By key: consequences of the environment, and of the planned length of the run.
 _FOLLOWS = {
     "algorithm.gamma": f"looks ahead 40 % of the longest episode, 33 to 100 steps (measured: {_PAGE})",
     "algorithm.lr": f"lower from six agents on, which move each other's targets (measured: {_PAGE})",
@@ -224,7 +224,7 @@ def _refusal(config: RunConfig, spec: EnvSpec) -> str:
 
 
 def explained(file: Path | None, settings: list[str]) -> tuple[RunConfig, dict[str, str]]:
-    """Return a configuration with what its environment decides, and by dotted key the reasons. Raise `UserError`."""
+    """Return a configuration as its environment decides, and by dotted key the reasons. Raise `UserError`."""
     config, origins = load_with_origins(file, settings)
     if length := _missing_length(config.task):
         config, origins = load_with_origins(file, [*settings, f"task.options.horizon={length.steps}"])

@@ -37,7 +37,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Print what is installed and what is missing. Return 0."""
+    """Print installed and missing parts. Return 0."""
     if options.completion:
         extras.require("completion", "completion")
         from argcomplete.shell_integration import shellcode

@@ -29,7 +29,7 @@ EXAMPLES = """examples:
 
 Options that are left out keep their last deployed values, except --plugin, which must be given every time."""
 
-# What Lambda takes (Lambda developer guide, "Lambda quotas").
+# Lambda's limits (Lambda developer guide, "Lambda quotas").
 _MEMORY_MB, _TIMEOUT_S = (128, 10_240), (1, 900)
 # API_PutFunctionEventInvokeConfig, MaximumEventAgeInSeconds.
 _EVENT_AGE_S = (60, 21_600)
@@ -119,7 +119,7 @@ def _foreign_code(parser: ArgumentParser) -> None:
 
 
 def _guard_rails(parser: ArgumentParser) -> None:
-    """Arguments for the rules of an organization; the empty text, or the path /, removes what was set."""
+    """Add arguments for the rules of an organization. The empty text, or the path /, removes a value."""
     for name, parameter, metavar, text, example in _GUARD_RAILS:
         parser.add_argument(
             f"--{name}", type=_template_value(parameter, example), metavar=metavar, help=f"{text}, such as {example}"

@@ -22,7 +22,7 @@ _USUAL_S = 3600.0
 _POLL_S = 2.0
 # As many characters of a request id as tell the invocations of a run apart.
 _SHORT = 8
-# Fields that a person does not need in every line: of the function, and what stands in the message or below it.
+# Fields that a person does not need in every line, because they describe the function or repeat the message.
 _HIDDEN = frozenset(
     {
         *("cold_start", "function_name", "function_memory_size", "function_arn", "function_version"),

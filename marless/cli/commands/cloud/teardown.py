@@ -32,7 +32,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Lists what would be deleted, asks for confirmation, and deletes it; 1 when something is left."""
+    """List the resources, ask for confirmation, and delete them. Returns 1 if some are left."""
     place = registry.remote(options.backend)
     return place.teardown(options.tenant, options.region, lambda cloud, where: _remove(cloud, options, where))
 
@@ -50,7 +50,7 @@ def _remove(cloud: "Cloud", options: Namespace, where: str) -> int:
         say(line)
 
     try:
-        # Also without a complete stack: one that failed half-way, or that somebody deleted, may have left resources.
+        # Also without a complete stack: a failed or deleted stack may have left resources.
         remaining = teardown(cloud, options.tenant, report)
     except DeploymentFault as fault:
         raise UserError(str(fault)) from fault

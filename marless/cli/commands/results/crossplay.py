@@ -21,7 +21,7 @@ wins. A score is the row's team's share of wins. A draw counts half a win."""
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the command's arguments."""
     parser.add_argument(
         "runs",
         nargs="*",

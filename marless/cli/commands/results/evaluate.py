@@ -23,12 +23,12 @@ EXAMPLES = """examples:
 
 docs/how-to/opponents.md explains scripted players, and how to write one."""
 
-# What only some evaluations have.
+# The fields that only some evaluations have.
 _OPTIONAL = ("env_metrics", "sides", "settings")
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the command's arguments."""
     common.run(parser)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings task.* that differ from training")
     parser.add_argument(

@@ -23,7 +23,7 @@ EXAMPLES = """examples:
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the command's arguments."""
     common.run(parser)
     parser.add_argument(
         "--to", default="csv", metavar="NAMES", help=f"of {', '.join(registry.names())} (default: %(default)s)"

@@ -34,9 +34,10 @@ _HASH = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Verified:
-    """The result; `behind` describes files that are merely out of date, `not_covered` are those without a hash. With
-    `any_processor` the run's bytes depend on which machine served what; `as_published`: a published hash was named,
-    and the weights have it. `code_changes`: the run continued with them."""
+    """The result: `behind` describes outdated files, and `not_covered` names files without a hash.
+
+    With `any_processor` the run's bytes depend on the machines that served its tasks. With `as_published` the weights
+    have the published hash that the user named. `code_changes`: the run continued with them."""
 
     problems: list[str]
     round: int
@@ -60,7 +61,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Compares hashes; 1 when something differs."""
+    """Compare hashes. Returns 1 if some differ."""
     published = (options.published or "").lower()
     if published and not _HASH.fullmatch(published):
         raise UserError(f"--published {options.published}: a weights_sha256 has 64 digits from 0 to f")
