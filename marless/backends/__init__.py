@@ -1,6 +1,6 @@
-"""What a back-end of yours may use: its base classes, the ports behind them, and the adapters of this machine.
+"""The interface for your back-ends: their base classes, the ports behind them, and the adapters of this machine.
 
-A package offers a back-end by an entry point of the group ``marless.backends`` whose value is a `Backend` object.
+A package offers a back-end by an entry point of the group ``marless.backends`` with a `Backend` object as its value.
 
 Examples:
     >>> from marless.backends import Backend, Connection, LocalBackend
@@ -53,7 +53,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what is asked for and no more: commands that start no worker do not load the pool."""
+    """Import only the requested name, so that only commands with workers load the pool."""
     for module, public in _MODULES.items():
         if name in public:
             return getattr(import_module(module), name)

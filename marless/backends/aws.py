@@ -1,4 +1,4 @@
-"""The user's AWS account; the platform itself measures durations."""
+"""The user's AWS account. The platform itself measures durations."""
 
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -57,7 +57,7 @@ class AwsBackend(RemoteBackend):
         return Cloud(region_of(region))
 
     def prepare(self, run: str, tenant: str, region: str | None) -> LocatedDeployment:
-        """See `RemoteBackend.prepare`; a deployment of another version is refused, for renewing it takes minutes."""
+        """See `RemoteBackend.prepare`. Another version's deployment is refused, because renewing takes minutes."""
         from marless.cloud.deployments import deploy_command, locate
         from marless.reports import provenance
 
@@ -113,7 +113,7 @@ class AwsBackend(RemoteBackend):
             )
 
     def preview(self, request: DeployRequest) -> "Sequence[Change]":
-        """See `RemoteBackend.preview`; builds the packages, whose addresses are part of the template."""
+        """See `RemoteBackend.preview`. It builds the packages, because their addresses are part of the template."""
         from marless.infra.deployment import preview
 
         with _deployment_inputs(request) as (cloud, parameters, packages):

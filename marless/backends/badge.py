@@ -1,4 +1,4 @@
-"""What the bytes of a run depend on, as drivers and workers of other machines compare it."""
+"""The origins of a run's bytes, as drivers and workers of other machines compare them."""
 
 from collections.abc import Iterable
 from importlib.metadata import version
@@ -13,10 +13,11 @@ from marless.reports import provenance
 
 
 class Badge(msgspec.Struct, frozen=True):
-    """What the bytes of a run depend on, in words: the `program` with its interpreter and libraries, and the
-    `processor` by which matrix kernels are chosen, '' at a driver for whose runs any will do.
+    """The origins of a run's bytes: the `program` with interpreter and libraries, and the `processor` that selects
+    matrix kernels.
 
-    `kernels`: whether a worker has those of the engine native, and whether a driver's runs need them.
+    `processor` is '' at a driver if any suits its runs. `kernels`: whether a worker has kernels of the engine native,
+    or a driver's runs need them.
     """
 
     program: str
@@ -31,8 +32,8 @@ def badge() -> Badge:
 
 
 def driver_badge(runs: Iterable[RunConfig], more_follow: bool = False) -> Badge:
-    """What the runs that are driven here ask of their workers, who stay for those with other settings that may
-    follow."""
+    """Return the requirements of the runs driven here on their workers, which stay for later runs with other
+    settings."""
     local_badge, runs = badge(), [*runs]
     kernels = any(run.algorithm.engine == "native" for run in runs) or (more_follow and local_badge.kernels)
     any_processor = bool(runs) and not more_follow and all(map(is_exact, runs))

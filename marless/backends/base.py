@@ -1,7 +1,7 @@
 """The interface of back-ends: where a run's functions, objects and ledger are.
 
-Commands ask the back-end and never name it. A back-end is one object in a module of its own, registered by one line in
-`marless.backends.registry` or by an entry point of the group `marless.backends`.
+Commands ask the back-end and never name it. A back-end is one object in a separate module. A line in
+`marless.backends.registry` or an entry point of the group `marless.backends` registers it.
 """
 
 from abc import ABC, abstractmethod
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
 
 # The module that serves each function.
 FUNCTION_MODULES = {spec.name: spec.module for spec in FUNCTIONS}
-# Whose deployment is meant where nobody says.
+# The default tenant of deployments.
 TENANT = "default"
 
 
 @dataclass(frozen=True)
 class Connection:
-    """Storage, ledger and invoker of one run, and what the platform behind them promises."""
+    """Storage, ledger and invoker of one run, and the properties of the platform behind them."""
 
     storage: Storage
     ledger: Ledger
     invoker: Invoker
     platform: Platform
-    # What requests that were sent again took since the last call.
+    # The use of repeated requests since the last call.
     repeated: Callable[[], Meter] = Meter
-    # Where what functions print can be read, such as ``runs/first/workers``; '' where nobody knows.
+    # The place of functions' printed output, such as ``runs/first/workers``, or ''.
     printed: str = ""
     # Has environments' questions to these resources answered from now on, where functions run here.
     serve: Callable[["Mapping[str, Resource]"], None] = lambda resources: None
@@ -62,19 +62,19 @@ class Connection:
     news: Callable[[], list[str]] = list
     # Whether processors that round otherwise than this one may serve the run.
     any_processor: bool = False
-    # Returns once storage has ended what it does beside the run.
+    # Returns once storage has ended its background work for the run.
     settle: Callable[[], None] = lambda: None
 
     def for_reading(self) -> Self:
-        """The same connection, whose writes and invocations raise `StorageFault`."""
+        """Return the same connection, but writes and invocations raise `StorageFault`."""
         self.invoker.close()
         return replace(
             self, storage=ReadOnlyStorage(self.storage), ledger=ReadOnlyLedger(self.ledger), invoker=NoInvoker()
         )
 
     def prewarm(self, function: str = "") -> None:
-        """Lets workers import what the first tasks need while this process is still getting ready: those of `function`
-        if one serves all."""
+        """Let workers import modules for the first tasks while this process still starts. `function` names a function
+        that serves all."""
         prewarm: Callable[[str], None] | None = getattr(self.invoker, "prewarm", None)
         if prewarm is not None:
             for name in (function,) if function else PLACED:
@@ -95,8 +95,8 @@ class Connection:
 
 @dataclass(frozen=True)
 class LocatedDeployment:
-    """A deployment as a run needs it: where the run lives in it, what it holds, the version of its program, its
-    external resources by name, and the command that deploys it again.
+    """A deployment for a run: the run's place in it, its contents, its program's version, and its external resources by
+    name. `deploy_command` deploys it again.
     """
 
     deployment_ref: "DeploymentRef"
@@ -108,10 +108,9 @@ class LocatedDeployment:
 
 @dataclass(frozen=True)
 class WorkerDemand:
-    """What is asked of a cluster for these runs: so many workers, each with that part of a core and that much memory; 0
-    asks for none. Runs with settings that nobody knows yet may follow.
+    """The demand of runs on a cluster: so many workers, each with that part of a core and that much memory.
 
-    `runs` are read once, and only where workers dial in: a study makes thousands of configurations for it."""
+    0 means no demand. Runs with unknown settings may follow. `runs` are read once, and only if workers dial in."""
 
     runs: "Iterable[RunConfig]"
     count: int
@@ -138,7 +137,7 @@ Listen: TypeAlias = "Callable[[WorkerDemand], AbstractContextManager[WorkerListe
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a back-end needs: what was found, or what is missing and how to get it.
+    """A requirement of a back-end: the version found, or the missing part and its installation.
 
     A part that is not `needed` makes things better.
     """
@@ -150,7 +149,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a back-end can be used: it is ready when every part that it needs is."""
+    """The readiness of a back-end: it is ready if every needed part is ready."""
 
     ready: bool
     what: str
@@ -158,7 +157,7 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Backend(ABC):
-    """A back-end whose runs live in their folder, on this machine."""
+    """A back-end with runs in their folders, on this machine."""
 
     name: str
     summary: str
@@ -180,46 +179,45 @@ class Backend(ABC):
     ) -> Connection:
         """Connects to the run in `folder`.
 
-        With `read_only` nothing is written and no function invoked: the connection is that of
-        `Connection.for_reading`, and the folder stays as it is. `deployment_ref` says where a run lives that is not in
-        its folder. Raises `StorageFault`.
+        With `read_only`, see `Connection.for_reading`: writes and invocations are refused, and the folder does not
+        change. `deployment_ref` says where a run lives that is not in its folder. Raises `StorageFault`.
         """
 
     def at(self, address: str) -> "Backend":
-        """The back-end whose cluster is at the address; raises `UserError` for one that has no cluster."""
+        """Return the back-end with the cluster at the address. Raises `UserError` if it has no cluster."""
         raise UserError(f"an address (`head` of --machines) is for a cluster, and back-end {self.name} has none")
 
     def for_run(self, config: "RunConfig") -> "Backend":
-        """The back-end for a run, where workers are chosen by what it needs."""
+        """Return the back-end for a run, if its workers depend on the run's needs."""
         return self
 
     def listening(self, demand: WorkerDemand) -> "AbstractContextManager[WorkerListener | None]":
-        """Within the block a cluster keeps these workers dialled in to the listener; None where functions are processes
-        of this machine. Raises `UserError` for a cluster that cannot be used."""
+        """Within the block a cluster keeps these workers dialled in to the listener. It is None if functions are
+        processes of this machine. Raises `UserError` for a cluster that cannot be used."""
         return nullcontext()
 
     def has_run(self, folder: Path) -> bool:
-        """Whether something is known of the run in `folder`."""
+        """Return whether the run in `folder` is known."""
         return True
 
     def readiness(self) -> Readiness:
-        """What of the back-end this machine has; looking takes seconds at most."""
+        """Return the parts of the back-end that this machine has. Looking takes seconds at most."""
         return Readiness(ready=True, what=self.summary)
 
     def packages(self) -> Part:
-        """Whether the packages of its extra are installed, and how to install them."""
+        """Return whether the packages of its extra are installed, and how to install them."""
         from marless.extras import is_installed
 
         ready = is_installed(self.extra)
         return Part(name="packages", ready=ready, text="installed" if ready else f"the extra {self.extra}")
 
     def latency(self, storage: StorageClass) -> Latency | None:
-        """How long requests take beside the work; None where functions and storage are on this machine's disk."""
+        """Return the durations of requests besides the work, or None if all is on this machine's disk."""
         return LATENCIES[self.latency_name][storage] if self.latency_name else None
 
 
 class RemoteBackend(Backend):
-    """A back-end whose runs live in a tenant's deployment; a coordinator function can drive them."""
+    """A back-end with runs in a tenant's deployment. A coordinator function can drive them."""
 
     remote = True
     survives: str
@@ -227,13 +225,13 @@ class RemoteBackend(Backend):
 
     @abstractmethod
     def cloud(self, region: str | None) -> "Cloud":
-        """Clients for the account; nothing is started. Raises `UserError` and `StorageFault`."""
+        """Return clients for the account, without starting it. Raises `UserError` and `StorageFault`."""
 
     @abstractmethod
     def prepare(self, run: str, tenant: str, region: str | None) -> LocatedDeployment:
         """The tenant's deployment for a new run, with this version of the program.
 
-        Raises `UserError` when there is none, or it holds another version and cannot be renewed, and `StorageFault`.
+        Raises `StorageFault`, and `UserError` if the deployment is missing or has a version that cannot be renewed.
         """
 
     @abstractmethod
@@ -242,27 +240,27 @@ class RemoteBackend(Backend):
 
     @abstractmethod
     def deploy(self, request: "DeployRequest") -> "Deployment":
-        """Makes or renews a deployment; raises `UserError` and the faults of deploying."""
+        """Make or renew a deployment. Raises `UserError` and the faults of deploying."""
 
     @abstractmethod
     def preview(self, request: "DeployRequest") -> "Sequence[Change]":
-        """What `deploy` would change; raises what it raises."""
+        """Return the changes that `deploy` would make. Raises the same errors."""
 
     @abstractmethod
     def template(self, request: "DeployRequest") -> str:
-        """The template that `deploy` would send, after its packages were uploaded; raises what it raises."""
+        """Return the template that `deploy` would send, after uploading its packages. Raises the same errors."""
 
     @abstractmethod
     def teardown(self, tenant: str, region: str | None, remove: Callable[["Cloud", str], int]) -> int:
-        """Calls `remove` with the account and its name in words; returns the exit code. Raises `UserError`."""
+        """Call `remove` with the account and its name in words. Returns the exit code. Raises `UserError`."""
 
     def release(self, run: str, keep: bool) -> None:
-        """Ends what this process started for the run alone, unless it is to be kept."""
+        """End processes that were started for the run alone, unless `keep` is set."""
 
 
 @dataclass(frozen=True)
 class DeployRequest:
-    """What `marless cloud deploy` was asked to make."""
+    """The request of `marless cloud deploy`."""
 
     tenant: str
     region: str | None

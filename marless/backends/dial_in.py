@@ -1,4 +1,4 @@
-"""The package by which workers of other machines dial in: an entry point of the group `marless.dial_in`."""
+"""The package for workers of other machines that dial in: an entry point of the group `marless.dial_in`."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from marless.functions.plug_in_registry import Registry
 
 
 class DriverOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A profile of workers on other machines: the HOST:PORT where a driver listens, the files of its token, its
-    certificate and its key, and whether processors may round differently. `head` is the address of a Ray cluster."""
+    """A profile of workers on other machines: the driver's HOST:PORT, the files of its token, certificate and key, and
+    whether processors may round differently. `head` is the address of a Ray cluster."""
 
     listen: str | None = None
     head: str | None = None
@@ -27,7 +27,7 @@ class DriverOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """What a worker is told: the address of its driver, and how many tasks it serves at once."""
+    """The settings of a worker: the address of its driver, and how many tasks it serves at once."""
 
     address: str
     slots: int
@@ -43,7 +43,7 @@ class DialIn(Protocol):
         """Let workers dial in within the block."""
 
     def serve(self, options: WorkerOptions) -> bool:
-        """Serve until somebody interrupts it. Return whether it has served a driver."""
+        """Serve until the user interrupts it. Return whether it has served a driver."""
 
 
 _PACKAGES = Registry[DialIn](
@@ -52,5 +52,5 @@ _PACKAGES = Registry[DialIn](
 
 
 def dial_in() -> DialIn:
-    """Return the package; raises `UserError` if it is not installed."""
+    """Return the package. Raises `UserError` if it is not installed."""
     return _PACKAGES.lookup("workers")

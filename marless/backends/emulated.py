@@ -1,4 +1,4 @@
-"""The emulated AWS account beside the run's folder; durations are measured on this machine's cores."""
+"""The emulated AWS account next to the run's folder. Durations are measured on this machine's cores."""
 
 import logging
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class EmulatedBackend(RemoteBackend):
         return cloud_of(account_folder())
 
     def prepare(self, run: str, tenant: str, region: str | None) -> LocatedDeployment:
-        """See `RemoteBackend.prepare`; an account and a deployment are made where there are none."""
+        """See `RemoteBackend.prepare`. Missing accounts and deployments are made."""
         from marless.cloud.deployments import locate
         from marless.cloud.emulated_account import ensure_deployed
 
@@ -62,7 +62,7 @@ class EmulatedBackend(RemoteBackend):
         return deployed_in(cloud_of(account_of(folder)), deployment_ref)
 
     def deploy(self, request: DeployRequest) -> "Deployment":
-        """See `RemoteBackend.deploy`; the account that is started stays."""
+        """See `RemoteBackend.deploy`. A started account stays."""
         from marless.infra.deployment import deploy
 
         cloud, parameters = _deployment_inputs(request)
@@ -71,21 +71,21 @@ class EmulatedBackend(RemoteBackend):
         )
 
     def preview(self, request: DeployRequest) -> "Sequence[Change]":
-        """See `RemoteBackend.preview`; the account that is started stays."""
+        """See `RemoteBackend.preview`. A started account stays."""
         from marless.infra.deployment import preview
 
         cloud, parameters = _deployment_inputs(request)
         return preview(cloud, request.tenant, parameters, tags=request.tags, service_role=request.service_role)
 
     def template(self, request: DeployRequest) -> str:
-        """See `RemoteBackend.template`; the account that is started stays."""
+        """See `RemoteBackend.template`. A started account stays."""
         from marless.infra.deployment import filled_in
 
         cloud, parameters = _deployment_inputs(request)
         return filled_in(cloud, request.tenant, parameters)
 
     def teardown(self, tenant: str, region: str | None, remove: "Callable[[Cloud, str], int]") -> int:
-        """See `RemoteBackend.teardown`; the account ends when nothing else is in it."""
+        """See `RemoteBackend.teardown`. The account ends when it is empty."""
         from aws_emulator import account
         from marless.cloud.emulated_account import account_folder, cloud_at, end, stacks
 

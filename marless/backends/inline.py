@@ -1,5 +1,5 @@
 """Everything in this process and this thread: `breakpoint()` works in environments and algorithms, and a profiler sees
-all of a run. Slow, and a task that hangs or crashes takes the run with it; bytes are those of the back-end `local`."""
+all of a run. It is slow, and a task that hangs or crashes takes the run with it. Bytes are the same as in `local`."""
 
 import time
 from collections import deque
@@ -38,8 +38,8 @@ _NUMBERS = count()
 class InlineInvoker:
     """Runs one function in each call of `wait`, with one numerical thread, as workers have it.
 
-    Runs in several threads take turns, task by task. Time-outs are not enforced. What a function raises beyond its own
-    promises ends the run with its traceback.
+    Runs in several threads take turns, task by task. Time-outs are not enforced. Unexpected errors of a function end
+    the run with a traceback.
     """
 
     def __init__(self, blobs: FileStorage) -> None:
@@ -80,7 +80,7 @@ class InlineInvoker:
         )
 
     def serve(self, resources: Mapping[str, "Resource"]) -> None:
-        """Answers what environments ask, in this process too."""
+        """Answer resource calls of environments in this process too."""
         if resources:
             from marless.functions.resources.serving.in_process import InProcess
 

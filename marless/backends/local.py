@@ -34,7 +34,7 @@ class LocalBackend(Backend):
         return connection.for_reading() if read_only else connection
 
     def attach(self, folder: Path, lane: Lane, concurrency: int) -> Connection:
-        """Connects to the run in `folder`, whose functions run in a lane of a pool. Raises `StorageFault`."""
+        """Connect to the run in `folder`. Its functions run in a lane of a pool. Raises `StorageFault`."""
         return _connection(folder, lane, concurrency)
 
     def has_run(self, folder: Path) -> bool:

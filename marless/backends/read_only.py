@@ -1,4 +1,4 @@
-"""A connection of which nothing can be changed, for commands that look at a run."""
+"""A connection that refuses changes, for commands that look at a run."""
 
 from collections.abc import Iterable
 from typing import NoReturn
@@ -11,7 +11,7 @@ from marless.functions.messages.order import Attempt
 
 
 class ReadOnlyStorage:
-    """Storage whose writes raise `StorageFault`."""
+    """Storage that raises `StorageFault` on writes."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -33,7 +33,7 @@ class ReadOnlyStorage:
 
 
 class ReadOnlyLedger:
-    """A ledger whose writes raise `StorageFault`."""
+    """A ledger that raises `StorageFault` on writes."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

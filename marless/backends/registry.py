@@ -1,4 +1,4 @@
-"""All back-ends by name: ours, and those that other packages offer by an entry point of the group `marless.backends`.
+"""All back-ends by name: ours, and other packages' back-ends by an entry point of the group `marless.backends`.
 
 The value of an entry point is a `Backend` object, such as ``my_package.my_module:BACKEND``.
 """
@@ -10,7 +10,7 @@ from marless.coordinator.errors import UserError
 from marless.functions.plug_in_registry import Registry
 
 DEFAULT = "local"
-# Which deployment is meant where nobody says.
+# The default back-end of deployments.
 DEFAULT_REMOTE = "aws"
 BACKENDS: Registry[Backend] = Registry(
     "marless.backends",
@@ -29,13 +29,13 @@ BACKENDS: Registry[Backend] = Registry(
 
 
 def names() -> list[str]:
-    """The names of all back-ends, ours first, and those of this project that are not installed."""
+    """Return the names of all back-ends: ours first, then this project's uninstalled ones."""
     return list(dict.fromkeys((*BACKENDS, *BACKENDS.extras)))
 
 
 def backend(name: str, address: str | None = None) -> Backend:
-    """The back-end of that name, for use, with its cluster at the address; raises `UserError` as `lookup` does, where
-    its packages are missing, and for an address of a back-end without a cluster."""
+    """Return the back-end of that name, for use, with its cluster at the address. Raises the `UserError` of `lookup`,
+    also for missing packages and for an address without a cluster."""
     entry = lookup(name)
     if entry.extra:
         from marless.extras import require
@@ -48,7 +48,7 @@ def listening(
     name: str | None, address: str | None, demand: WorkerDemand
 ) -> AbstractContextManager[WorkerListener | None]:
     """Within the block the workers of the cluster of that name serve runs that this machine drives, if one is named.
-    Raises `UserError` for a back-end without a cluster, and where it cannot be used."""
+    Raises `UserError` for a back-end that has no cluster or cannot be used."""
     place = backend(name or DEFAULT, address)
     if place.name not in (names_here := placed_here()):
         raise UserError(f"back-end {name}: workers are on this machine or on a cluster: {', '.join(names_here)}")
@@ -56,13 +56,13 @@ def listening(
 
 
 def lookup(name: str) -> Backend:
-    """The back-end of that name, whose packages may be missing; raises `UserError` for one that nobody knows or that
-    cannot be loaded."""
+    """Return the back-end of that name, even if its packages are missing. Raises `UserError` if it is unknown or
+    broken."""
     return BACKENDS.lookup(name)
 
 
 def remote(name: str) -> RemoteBackend:
-    """The back-end of that name, whose runs live in a deployment; raises `UserError`."""
+    """Return the back-end of that name, with runs in a deployment. Raises `UserError`."""
     remote_backend = backend(name)
     if not isinstance(remote_backend, RemoteBackend):
         raise UserError(f"back-end {name} has no deployments: its runs are on this machine")
@@ -70,7 +70,7 @@ def remote(name: str) -> RemoteBackend:
 
 
 def cluster_names() -> list[str]:
-    """The names of back-ends whose workers are on the nodes of a cluster."""
+    """Return the names of back-ends with workers on the nodes of a cluster."""
     return [name for name in names() if name in BACKENDS.extras or lookup(name).workers_dial_in]
 
 
@@ -80,5 +80,5 @@ def placed_here() -> list[str]:
 
 
 def remote_names() -> list[str]:
-    """The names of back-ends whose runs live in a deployment."""
+    """Return the names of back-ends with runs in a deployment."""
     return [name for name in BACKENDS if lookup(name).remote]

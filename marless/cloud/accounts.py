@@ -10,7 +10,7 @@ from marless.coordinator.errors import UserError
 from marless.infra.aws.clients import Cloud, configured_session
 from marless.infra.aws.error_messages import code, explain
 
-# Short time-outs for quick checks; calls that do the work wait longer (`marless.infra.aws.clients`).
+# Short time-outs for quick checks. Calls that do the work wait longer (`marless.infra.aws.clients`).
 QUICK = {"retries": {"total_max_attempts": 1}, "connect_timeout": 2.0, "read_timeout": 4.0}
 # STS API reference, "Common errors".
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired")
@@ -25,10 +25,10 @@ class Caller:
 
 
 def region_of(option: str | None) -> str:
-    """The region asked for, or the configured one; raises `UserError` when there is none or it is unknown."""
+    """Return the region asked for, or the configured region. Raises `UserError` if it is missing or unknown."""
     session = configured_session()
     try:
-        # Other SDKs, and the AWS CLI from version 2 on, read AWS_REGION; botocore does not.
+        # Other SDKs, and the AWS CLI from version 2 on, read AWS_REGION. botocore does not.
         region = option or os.environ.get("AWS_DEFAULT_REGION") or os.environ.get("AWS_REGION")
         region = region or session.get_config_variable("region")
         parts = session.get_available_partitions()
@@ -45,7 +45,7 @@ def region_of(option: str | None) -> str:
 
 
 def caller(cloud: Cloud) -> Caller:
-    """The caller's identity as AWS reports it; raises `UserError` that says what to do when it does not."""
+    """Return the caller's identity as AWS reports it. Raises `UserError` with a remedy if it does not."""
     try:
         identity = cloud.client("sts", **QUICK).get_caller_identity()
     except (ClientError, BotoCoreError) as error:

@@ -95,7 +95,7 @@ class CloudRuns:
             ports = self._ports(run)
             if run_manifest.MANIFEST in ports.ledger.names():
                 raise UserError(f"tenant {self._settings.tenant} has a run {run}; remove it first")
-            _clear(ports)  # what a command left that was killed
+            _clear(ports)  # leftovers of a killed command
             objects = FileStorage(folder.path / "objects")
             _copy(objects, ports.storage, objects.list(""))
             bodies |= {run_manifest.MANIFEST: bodies.pop(run_manifest.MANIFEST)}
@@ -154,7 +154,7 @@ def _without_ledger(keys: Iterable[str]) -> list[str]:
 
 def _copy(source: Storage, target: Storage, keys: Iterable[str]) -> None:
     def _put(key: str) -> None:
-        with suppress(KeyTaken):  # by this same write, whose answer was lost
+        with suppress(KeyTaken):  # this same write stored it, but its answer was lost
             target.put(key, source.get(key))
 
     with ThreadPoolExecutor(_THREADS) as pool:

@@ -1,4 +1,4 @@
-"""What a deployment contains and costs, printed before and after it is created."""
+"""Contents and cost of a deployment, printed before and after it is created."""
 
 from collections.abc import Mapping, Sequence
 
@@ -29,7 +29,7 @@ def before(
     free: int,
     torch: TorchUsers,
 ) -> str:
-    """What will be created or updated, where, and what it costs per month while idle."""
+    """Return lines about the resources to create or update, their place, and their idle cost per month."""
     resources = of_parameter(parameters.get(PARAMETER, ""))
     there = deployment.resources if deployment else {}
     standing, prices = standing_of(parameters, image=bool(torch.names)), load_prices(priced_as(region))

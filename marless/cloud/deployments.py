@@ -22,7 +22,7 @@ from marless.program import program_name
 
 # Start-up is outside a function's time-out (Lambda developer guide, "Understanding the execution environment").
 INIT_LIMIT_MS = 10_000
-# Calls that this machine waits for at once, each on a thread of its own.
+# Calls that this machine waits for at once, each on a separate thread.
 MOST_CALLS = 256
 
 
@@ -56,7 +56,7 @@ def deployed_in(cloud: Cloud, deployment_ref: DeploymentRef) -> Deployed:
 def connect(
     cloud: Cloud, deployment_ref: DeploymentRef, grace_s: float, cpu_scaling: bool, latency: LatencyName
 ) -> Connection:
-    """Connects to a run in a deployment. `grace_s`, `cpu_scaling` and `latency` as in `Platform`."""
+    """Connects to a run in a deployment. `Platform` explains `grace_s`, `cpu_scaling` and `latency`."""
     outside = deployed_in(cloud, deployment_ref).outside(deployment_ref.run)
     width = min(deployment_ref.width, MOST_CALLS)
     return Connection(
@@ -118,14 +118,14 @@ def _deployment_ref(run: str, deployment: Deployment, cloud: Cloud) -> Deploymen
 
 
 def account_concurrency(cloud: Cloud) -> int:
-    """How many functions the account may run at once, beside those for which it is reserved."""
+    """Return how many functions the account may run at once, without concurrency reserved for single functions."""
     with storage_errors("ask", "Lambda for its quotas"):
         settings = cloud.client("lambda").get_account_settings()
     return int(settings["AccountLimit"]["UnreservedConcurrentExecutions"])
 
 
 def options_of(backend: str, tenant: str, region: str | None, usual: str) -> str:
-    """The options that name a deployment, with a blank before each; `usual` is the back-end that needs no option."""
+    """Return the options that name a deployment, with a blank before each. The back-end `usual` needs no option."""
     options = [("backend", backend, usual), ("tenant", tenant, TENANT), ("region", region, None)]
     return "".join(f" --{name} {value}" for name, value, default in options if value != default)
 

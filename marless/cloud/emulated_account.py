@@ -34,24 +34,24 @@ CONCURRENCY = "MARLESS_EMULATED_CONCURRENCY"
 
 _LOGGER = logging.getLogger(__name__)
 
-# Accounts that this process started for a run of its own.
+# Accounts that this process started for one of its runs.
 _started: list[Account] = []
 
 
 def account_folder() -> Path:
-    """Where the emulated account of this folder of runs keeps its address."""
+    """Return the folder where the emulated account of this folder of runs keeps its address."""
     return RUNS.root / FOLDER
 
 
 def account_of(run: Path) -> Path:
-    """The folder of the account in which the run in this folder lives: beside it, or that of this folder of runs, where
-    the run is one of a study."""
+    """Return the folder of the emulated account of a run. It is next to the run, or for a study's run in this folder of
+    runs."""
     beside = run.parent / FOLDER
     return beside if beside.is_dir() else account_folder()
 
 
 def cloud_of(folder: Path) -> Cloud:
-    """Clients for the account in `folder`; raises `StorageFault` when it does not run."""
+    """Return clients for the account in `folder`. Raises `StorageFault` if it does not run."""
     if (running := accounts.find(folder)) is None:
         raise StorageFault(
             "the emulated account of this folder runs no more, and what it held is gone; what a finished run left"
@@ -84,12 +84,12 @@ def ensure_deployed(tenant: str, region: str | None) -> None:
 
 
 def start(region: str | None) -> Account:
-    """The running account, started if necessary; raises `UserError`."""
+    """Return the running account, started if necessary. Raises `UserError`."""
     folder, concurrency = account_folder(), _wanted_concurrency()
     if (running := accounts.find(folder)) is None:
         _LOGGER.info("starting an emulated AWS account in %s", folder)
         try:
-            # Tasks may lie in the current folder, as on this machine; our own packages come first.
+            # Tasks may lie in the current folder, like on this machine. Our packages come first.
             settings = AccountSettings(
                 region=region or REGION,
                 code=(provenance.ROOT, Path.cwd()),
@@ -126,7 +126,7 @@ def release(run: str, keep: bool) -> None:
 
 
 def end(running: Account) -> None:
-    """Ends the account; raises `UserError` when that fails."""
+    """End the account. Raises `UserError` if that fails."""
     try:
         running.stop()
     except AccountFault as fault:
@@ -134,7 +134,7 @@ def end(running: Account) -> None:
 
 
 def stacks(running: Account) -> list[str]:
-    """The names of the stacks in it; raises `StorageFault`."""
+    """Return the names of the stacks in it. Raises `StorageFault`."""
     with storage_errors("list", "stacks"):
         client = cloud_at(running.whereabouts).client("cloudformation")
         return [stack["StackName"] for stack in client.describe_stacks()["Stacks"]]

@@ -8,7 +8,7 @@ from typing import Any
 from marless.functions.encoding import Undecodable, from_json
 from marless.infra.aws.cloudwatch import Event
 
-# What Powertools writes beside the message (Powertools for AWS Lambda, "Logger", standard structured keys).
+# Keys that Powertools writes next to the message (Powertools for AWS Lambda, "Logger", standard structured keys).
 _STANDARD = ("level", "location", "message", "timestamp", "service")
 _REQUEST_ID, _CORRELATION_ID = "function_request_id", "correlation_id"
 _NOISE = re.compile(r"(START|END) RequestId: |INIT_START |EXTENSION\t")
@@ -57,7 +57,7 @@ class _Invocation:
 class Reader:
     """Reads events in order. With a run, lines of other runs are left out.
 
-    Only our own lines name a run, and Lambda's line about an invocation's end has its figures: they are of one
+    Only our lines name a run, and only Lambda's line about an invocation's end has its figures. Both belong to one
     invocation if they have the same request id. An invocation that named no run is returned only if it is an error.
     """
 
@@ -65,8 +65,8 @@ class Reader:
         self._run = run
         # By request id.
         self._invocations: dict[str, _Invocation] = {}
-        # The last invocation of each execution environment, by function and stream: what ends a process is written
-        # after the report of its last invocation.
+        # The last invocation of each execution environment, by function and stream: messages of a process's end follow
+        # the report of its last invocation.
         self._serving: dict[tuple[str, str], _Invocation] = {}
 
     def read(self, events: Iterable[Event]) -> list[LogLine]:

@@ -1,4 +1,4 @@
-"""Builds what a deployment on AWS uploads from this program and the user's plug-ins."""
+"""Builds the uploads of a deployment on AWS from this program and the user's plug-ins."""
 
 import hashlib
 import shutil
@@ -47,8 +47,8 @@ def pack_functions(
 
 
 def learner_image(context: Path, plug_ins: Sequence[str], torch: TorchUsers) -> Image:
-    """The learner's image with the plug-ins `plug_ins`, of only what the Dockerfile copies, so of no runs and no
-    virtual environments: its sources are written to the new folder `context`."""
+    """Return the learner's image with the plug-ins `plug_ins`. Its sources are written to the new folder `context`.
+    They are only the files that the Dockerfile copies, without runs and virtual environments."""
     for name, folder in _CONTEXT.items():
         shutil.copytree(ROOT / folder, context / name, ignore=_ABSENT)
     with tempfile.TemporaryDirectory() as kernels:
@@ -63,7 +63,7 @@ def learner_image(context: Path, plug_ins: Sequence[str], torch: TorchUsers) -> 
 
 
 def _contents(file: Path) -> Iterator[bytes]:
-    """The bytes of a file; for a wheel those of the files in it, because many back-ends add the time of the build."""
+    """Yield the bytes of a file, or of the files in a wheel, because many back-ends add the time of the build."""
     if file.suffix != ".whl":
         yield file.read_bytes()
         return

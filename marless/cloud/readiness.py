@@ -1,4 +1,4 @@
-"""What an AWS back-end requires on this machine; checking is quick, with or without a network."""
+"""The requirements of an AWS back-end on this machine. Checking is quick, even without a network."""
 
 import threading
 import time
@@ -13,21 +13,21 @@ from marless.infra.packaging.containers import ContainerFault, engine
 from marless.infra.packaging.interpreters import interpreter
 from marless.infra.packaging.package_build import PYTHON
 
-# Checks have time-outs; this one is for delays of the system itself, such as resolving a host name.
+# Checks have time-outs. This limit covers delays of the system itself, such as resolving a host name.
 _PATIENCE_S = 8.0
 
 Check = Callable[[], Part]
 
 
 def aws_parts() -> tuple[Part, ...]:
-    """What runs and deployments in an AWS account require on this machine."""
+    """Return the requirements of runs and deployments in an AWS account on this machine."""
     checks = {"region": _region, "credentials": _credentials, "pip": _pip, "containers": _containers, "python": _python}
     parts = _all(checks)
     return tuple(parts[name] for name in checks)
 
 
 def _all(checks: dict[str, Check]) -> dict[str, Part]:
-    """Runs the checks in parallel; a check that does not end in time is abandoned and cannot block the command."""
+    """Run the checks in parallel. A check that exceeds its time is abandoned, so that the command continues."""
     parts: dict[str, Part] = {}
     threads = [
         threading.Thread(target=lambda name=name, check=check: parts.update({name: check()}), daemon=True)
@@ -50,7 +50,7 @@ def _region() -> Part:
 
 
 def _credentials() -> Part:
-    # The service's address needs a region; a missing one is reported by another check.
+    # The service's address needs a region. Another check reports a missing region.
     try:
         region = region_of(None)
     except UserError:

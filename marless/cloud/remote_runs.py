@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def find_run(options: Namespace) -> RunFolder:
     """The folder of the run that `options.run` names, created from the run's ledger where it is missing.
 
-    Raises `UserError` when the run is found neither on this machine nor in the deployment.
+    Raises `UserError` if the run is neither on this machine nor in the deployment.
     """
     try:
         return RUNS.find(options.run)
@@ -41,7 +41,7 @@ def forget(outside: "RunPorts", identity: Identity) -> None:
     Items of another run with that name stay. Raises `StorageFault` where objects cannot be removed.
     """
     ledger, storage = outside.ledger, outside.storage
-    # With objects of a round the name would be that of a run whose ledger was lost.
+    # With objects of a round the name would belong to a run with a lost ledger.
     storage.delete(storage.list("rounds/"))
     with suppress(StorageFault, Undecodable):
         manifest = run_manifest.read(ledger)

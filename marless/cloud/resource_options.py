@@ -1,4 +1,4 @@
-"""External resources as options of `marless cloud deploy`, and what of them a deployment can serve."""
+"""External resources as options of `marless cloud deploy`, and the settings that a deployment can serve."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from marless.infra.deployment import Deployment
 
 EXAMPLE = "judge=my_judge:grade,slots=4"
-# Settings of `Resource` that a deployment fixes, beside what is asked.
+# Settings of `Resource` that a deployment fixes, besides its source.
 FIXED = ("slots", "memory_mb", "timeout_s", "attempts")
 
 
 def parse(text: str) -> tuple[str, Resource]:
-    """A resource's name and what a deployment fixes of it, from NAME=MODULE:FUNCTION or NAME=https://...; raises
+    """Return a resource's name and fixed settings, from NAME=MODULE:FUNCTION or NAME=https://... Raises
     `ValueError`."""
     name, separator, rest = text.partition("=")
     source, *settings = rest.split(",")
@@ -44,8 +44,8 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def merged(before: Mapping[str, Resource], changes: Mapping[str, Resource | None]) -> dict[str, Resource]:
-    """The resources of a deployment after `changes`, where None removes one; raises `UserError` for one that is not
-    there."""
+    """Return the resources of a deployment after `changes`, with None to remove one. Raises `UserError` if it is
+    missing."""
     if missing := [name for name, resource in changes.items() if resource is None and name not in before]:
         raise UserError(f"--no-resource {missing[0]}: no such resource is deployed")
     return {name: resource for name, resource in {**before, **changes}.items() if resource is not None}

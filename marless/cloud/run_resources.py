@@ -1,4 +1,4 @@
-"""Fits a run's external resources to a deployment, in which each has a function of one size."""
+"""Fits a run's external resources to a deployment, which has a function of one size for each."""
 
 from collections.abc import Mapping
 
@@ -16,8 +16,8 @@ def fit_resources(
 ) -> dict[str, Resource]:
     """The run's resources with the settings that they were deployed with.
 
-    Raises `UserError` for what Lambda cannot serve, what is not deployed, and settings of the user that differ;
-    `deploy` is the command that makes the deployment.
+    Raises `UserError` for resources that Lambda cannot serve or that are not deployed, and for settings of the user
+    that differ. `deploy` is the command that makes the deployment.
     """
     return {name: _fit(name, resource, deployment.get(name), deploy) for name, resource in resources.items()}
 

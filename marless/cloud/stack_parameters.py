@@ -20,11 +20,10 @@ def merged_parameters(
     user_parameters: Mapping[str, str],
     resources: Mapping[str, Resource | None] | None = None,
 ) -> dict[str, str]:
-    """All parameters of a deployment: those `user_parameters`, else those of the tenant's last deployment, else
-    defaults. External `resources` are added to those of the last deployment; None removes one.
+    """Return all parameters of a deployment: `user_parameters`, then the tenant's last deployment, then defaults.
 
-    They are complete, so deploying twice requests the same stack twice. Raises `StorageFault`, and `UserError` for a
-    resource that is not there.
+    External `resources` are added to the last deployment's resources. None removes one. They are complete, so deploying
+    twice requests the same stack twice. Raises `StorageFault`, and `UserError` for a resource that is not there.
     """
     name, usual = stack_name(tenant), template.defaults(template.text())
     with storage_errors("look for", f"stack {name}"):

@@ -33,7 +33,7 @@ Colour = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Panel:
-    """A team's name, and what plays its episode of a number."""
+    """A team's name, and a function that plays the episode of a number."""
 
     name: str
     episode: Callable[[int], Iterable[ReplayFrame]]
@@ -60,7 +60,7 @@ class Animation:
         return chain.from_iterable(map(self.episode, range(self.episodes)))
 
     def episode(self, number: int) -> Iterator[Still]:
-        """The images of one; a panel whose episode has ended holds its last frame until the others' have."""
+        """Yield the images of one episode. A panel with an ended episode holds its last frame until the others end."""
         playing = [iter(panel.episode(number)) for panel in self.panels]
         frames: list[ReplayFrame] = [next(one) for one in playing]
         over = False
@@ -76,7 +76,7 @@ class Animation:
 
 
 def gif(animation: Animation) -> bytes:
-    """The bytes of the animated GIF; one palette for all images keeps what does not move as it is."""
+    """Return the bytes of the animated GIF. One palette for all images keeps still parts unchanged."""
     from PIL import Image
 
     stills = list(animation.stills())
@@ -95,7 +95,7 @@ def gif(animation: Animation) -> bytes:
 
 
 def _palette(images: list["Image"]) -> "Image":
-    """A palette for all images: the commonest colours as they are, and what stands for the rest best."""
+    """Return a palette for all images: the commonest colours unchanged, and the best match for the others."""
     from PIL import Image
 
     # The first of every few.
@@ -114,7 +114,7 @@ def _palette(images: list["Image"]) -> "Image":
 
 
 def _near(colour: Colour, others: list[Colour]) -> bool:
-    """Whether Pillow, which looks colours up in steps of 4, could take it for one of the others."""
+    """Return whether Pillow, which looks colours up in steps of 4, could take it for one of the others."""
     return any(max(abs(a - b) for a, b in zip(colour, other, strict=True)) <= 4 for other in others)
 
 

@@ -22,7 +22,7 @@ from marless.replays.environment_picture import Picture, picture, rendering
 from marless.replays.scene_drawing import camera
 from marless.reports.policy import TeamFile, TeamPolicy
 
-# How long a frame stays where the environment does not say, and at least: browsers show a GIF's frames no faster.
+# The default milliseconds of a frame, and the minimum: browsers show a GIF's frames no faster.
 FRAME_MS, _SHORTEST = 80, 20
 # By the prefix of their names.
 _DRAWN_ELSEWHERE = dict.fromkeys(
@@ -36,7 +36,7 @@ _PICTURES_ON_REQUEST, _ASKED = ("pettingzoo:", "mamujoco/"), {"render_mode": "rg
 
 @dataclass(frozen=True)
 class SideReturns:
-    """The rewards of a side's agents until a step, and the colour of its agents, or None if they have no colour."""
+    """The rewards of a side's agents until a step, and the colour of its agents, if any."""
 
     name: str
     total: float
@@ -55,7 +55,7 @@ class ReplayFrame:
 
 
 class EpisodeStage:
-    """A team in an environment of its own; its greedy episodes are played as they are asked for.
+    """A team in a separate environment. Its greedy episodes are played on request.
 
     They begin on start states that no evaluation sees: the same for every team with one seed. Errors of the environment
     and of a task that cannot be drawn are `UserError`s that name the task.
@@ -68,7 +68,7 @@ class EpisodeStage:
 
     @property
     def frame_ms(self) -> int:
-        """How long a frame stays: by the environment's `metadata["render_fps"]` if it has any."""
+        """The milliseconds of a frame, by the environment's `metadata["render_fps"]` if it has any."""
         rate = (getattr(registry.innermost(self._environment), "metadata", None) or {}).get("render_fps")
         return FRAME_MS if not isinstance(rate, int | float) or rate <= 0 else max(_SHORTEST, round(1000 / rate))
 
@@ -86,7 +86,7 @@ class EpisodeStage:
             return camera(chain((first,), later))
 
     def episode(self, number: int, larger: float = 1.0) -> Iterator[ReplayFrame]:
-        """Yield the frames of one episode, whatever was played before; an episode of n steps has n + 1.
+        """Yield the frames of one episode, independent of earlier episodes. An episode of n steps has n + 1 frames.
 
         `larger`: as of `camera`. Where the environment does not call its `before_reset`, the last frame repeats the
         picture before it.

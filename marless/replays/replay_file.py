@@ -33,10 +33,9 @@ class ReplayFile(PosixPath):
 def record(
     folder: RunFolder, path: Path | None, episodes: int, beside: str | None = None, agents: int | None = None
 ) -> ReplayFile:
-    """Draws greedy episodes of the run's newest policies; returns the file's path, `REPLAY` in the run's folder by
-    default.
+    """Draw greedy episodes of the run's newest policies.
 
-    `beside` and `agents` are as in `on_stage`. Raises `UserError`.
+    Returns its path, by default `REPLAY` in the run's folder. See `on_stage`. Raises `UserError`.
     """
     extras.require("report", "marless replay")
     path = path or folder.path / REPLAY
@@ -48,7 +47,7 @@ def record(
 
 
 def encoder(path: Path) -> Encoder:
-    """What makes the file's bytes; raises `UserError` for a path that cannot be written."""
+    """Return the encoder of the file's bytes. Raises `UserError` for a path that cannot be written."""
     if path.suffix not in _ENCODERS:
         raise UserError(f"{path}: the file's name has to end in {' or '.join(_ENCODERS)}")
     if not path.parent.is_dir():

@@ -13,7 +13,7 @@ _QUIT = {CLOSED, "q", "escape"}
 
 
 def open_window(folder: RunFolder) -> Window:
-    """The window for the run's replays; raises `UserError` where there is no display.
+    """Open the window for the run's replays. Raises `UserError` if there is no display.
 
     It has to be opened before environments are made, because some of them change how pygame finds the display.
     """
@@ -30,14 +30,14 @@ def show(
 ) -> None:
     """Plays greedy episodes of the run's newest policies in the window, again and again, until it is closed.
 
-    `beside` and `agents` are as in `on_stage`. Raises `UserError`.
+    `on_stage` explains `beside` and `agents`. Raises `UserError`.
     """
     with on_stage(folder, episodes, beside, agents=agents) as animation:
         play(Playback(animation), window)
 
 
 class Playback:
-    """Which image of an animation is on screen; after the last episode the first begins again."""
+    """The current image of an animation on screen. After the last episode the first begins again."""
 
     def __init__(self, animation: Animation) -> None:
         self._drawn = animation
@@ -46,7 +46,7 @@ class Playback:
 
     @property
     def stays_ms(self) -> int | None:
-        """How long the image stays; None until a key is pressed."""
+        """The milliseconds of the image, or None until a key is pressed."""
         return None if self.paused else self.still.frames * self._drawn.frame_ms
 
     def step(self) -> None:
@@ -57,7 +57,7 @@ class Playback:
             self.still = later
 
     def pause(self) -> None:
-        """Stops, or goes on."""
+        """Stop or continue."""
         self.paused = not self.paused
 
     def single_step(self) -> None:
@@ -89,7 +89,7 @@ _DOES = {
 
 
 def play(playback: Playback, window: Window) -> None:
-    """Shows images and does what keys say until the window is closed."""
+    """Show images and obey keys until the window is closed."""
     pressed_key = None
     while pressed_key not in _QUIT:
         image = playback.still.image

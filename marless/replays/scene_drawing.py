@@ -1,4 +1,4 @@
-"""Draws scenes, what an environment's `render` may return as shapes, as pictures."""
+"""Draws scenes as pictures. An environment's `render` may return a scene of shapes."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any

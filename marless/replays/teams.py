@@ -1,4 +1,4 @@
-"""The teams of a replay, on stage: a run's newest policies, and others beside them."""
+"""The teams of a replay, on stage: a run's newest policies, and other teams for comparison."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -25,7 +25,7 @@ def choose_view(json: bool) -> View:
 
 @contextmanager
 def cell_progress() -> Iterator[Callable[[str], None]]:
-    """What shows how far a call is below a notebook's cell, until it returns; elsewhere nothing is shown."""
+    """Give a function that shows a call's progress below a notebook's cell. Elsewhere it shows nothing."""
     if (display := notebook_display()) is None:
         yield lambda text: None
         return

@@ -21,7 +21,7 @@ class CallBar:
 
 
 def call_bars(records: Iterable[AttemptRecord]) -> dict[str, list[CallBar]]:
-    """By resource, in the order of names, its actions in the order in which they began.
+    """Return the actions by resource, in the order of names, sorted by their starts.
 
     A lane is the slot that served the action. Where the platform does not tell slots apart, actions that it served side
     by side are on the first lane that is free.
@@ -38,7 +38,7 @@ def call_bars(records: Iterable[AttemptRecord]) -> dict[str, list[CallBar]]:
 
 
 def waiting_spans(record: AttemptRecord) -> list[tuple[float, float]]:
-    """When the attempt waited for answers, without overlaps: what it asks side by side it waits for once."""
+    """Return the times when the attempt waited for answers, without overlaps: concurrent calls count once."""
     since = record.ended_at - record.duration_ms / 1000
     spans: list[tuple[float, float]] = []
     for asked_ms, ended_ms in sorted((each.asked_ms, each.ended_ms) for each in record.actions):
@@ -51,7 +51,7 @@ def waiting_spans(record: AttemptRecord) -> list[tuple[float, float]]:
 
 
 def lanes_of(bars: Mapping[str, Sequence[CallBar]]) -> dict[str, int]:
-    """How many lanes each resource has."""
+    """Return the number of lanes of each resource."""
     return {name: 1 + max(bar.lane for bar in each) for name, each in bars.items()}
 
 

@@ -1,5 +1,5 @@
-"""The view for pipes and files: one line per evaluation, where the run stands when nothing else was said for long, and
-a receipt at the end."""
+"""The view for pipes and files: one line per evaluation, and a receipt at the end. After a long silence it shows the
+progress."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _SILENCE_S = 30.0
 
 
 class PlainView(View):
-    """Lines of text on standard output; remarks, and where the run stands, on standard error."""
+    """Lines of text on standard output. Remarks and progress go to standard error."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._said_at = clock, clock()
@@ -26,7 +26,7 @@ class PlainView(View):
         self._unsaid_name = ""
 
     def start(self, name: str, folder: str) -> None:
-        # A run whose environment is refused leaves nothing that could be called so.
+        # A refused environment leaves no run of this name.
         self._unsaid_name = name
         self._said_at = self._clock()
 
@@ -60,8 +60,8 @@ class PlainView(View):
 
 
 def evaluation_line(plan: Plan, line: RoundLine, speed: float) -> str:
-    """One evaluation, with the steps, time and dollars used by then, and the `speed` of training, in steps a second; 0
-    if it is not known."""
+    """Return a line about one evaluation, with the steps, time and dollars used by then. `speed` is the speed of
+    training in steps a second, or 0 if it is unknown."""
     assert line.evaluation is not None
     sides = f"   {by_side(line.evaluation.side_returns)}" if line.evaluation.side_returns else ""
     custom = f"   {env_metrics(line.evaluation.env_metrics)}" if line.evaluation.env_metrics else ""

@@ -1,4 +1,4 @@
-"""How far a command is that plays or trains for long: the last line of a terminal, or a line now and then in a pipe."""
+"""The progress of a long command: the last line of a terminal, or a line now and then in a pipe."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ class ProgressLines:
         self._clock, self._due = clock, clock() + FIRST_S
 
     def show(self, text: str) -> None:
-        """Shows how far it is; texts that come too fast for a pipe are left out."""
+        """Show the progress. Texts that come too fast for a pipe are left out."""
         if ERROR.isatty():
             output.progress(text)
         elif (now := self._clock()) >= self._due:
@@ -28,7 +28,7 @@ class ProgressLines:
 
 @contextmanager
 def progress_lines() -> Iterator[Callable[[str], None]]:
-    """What shows texts while a command works; the line of a terminal is cleared afterwards."""
+    """Give a function that shows texts while a command works. The line of a terminal is cleared afterwards."""
     try:
         yield ProgressLines().show
     finally:

@@ -34,7 +34,7 @@ _REASONS = {
 
 
 def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
-    """The lines that end `train` and `resume`; the last one is the folder."""
+    """Return the lines that end `train` and `resume`. The last line is the folder."""
     lines = [line for item in (*_trained(plan, summary), *_results(plan, summary)) for line in _wrapped(*item)]
     lines += [line for item in _costs(plan, summary) for line in _wrapped(*item)]
     if summary.status == "finished":
@@ -100,7 +100,7 @@ def _actions_text(name: str, actions: CallTotals) -> str:
 
 
 def _duration(summary: Summary) -> str:
-    """The seconds of training, and those of the evaluations after it where they are more than a tenth."""
+    """Return the seconds of training, and of later evaluations if they are more than a tenth."""
     after_s = summary.final_seconds
     if after_s < summary.train_seconds / 10:
         return seconds(summary.train_seconds)

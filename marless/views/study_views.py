@@ -31,7 +31,7 @@ _STYLES = {"running": "bold", "failed": "red", "finished": "green", "stopped": "
 
 
 class LiveTable(CampaignView):
-    """A table on a terminal, or below a notebook's cell: one row a run, those at work first."""
+    """A table on a terminal, or below a notebook's cell: one row a run, active runs first."""
 
     def __init__(self, surface: Surface) -> None:
         self._surface = surface
@@ -106,7 +106,7 @@ def _cells(run: StudyRun) -> tuple[str, ...]:
 
 
 class PlainLines(CampaignView):
-    """A line for each run that ends, and for each comparison, and one now and then for all runs at work."""
+    """A line for each run that ends, and for each comparison, and now and then one for all active runs."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._began, self._said_at = clock, clock(), clock()
@@ -189,7 +189,7 @@ def choose_study_view(json: bool) -> CampaignView:
 
 
 def halving_line(decision: Halved) -> str:
-    """What a comparison decided."""
+    """Return a line about the decisions of a comparison."""
     parts = [("go on", decision.promoted), ("stopped", decision.stopped)]
     return f"after round {decision.rung}: " + "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
 
@@ -200,7 +200,7 @@ def unlogged_line(run: StudyRun, logger: str, problem: str) -> str:
 
 
 def unlogged_runs(folder: Path, runs: Sequence[StudyRun]) -> Iterator[str]:
-    """For each logger that failed: the runs without a whole log, and what makes up for it."""
+    """Yield for each failed logger its incomplete runs, and the command that logs them again."""
     for logger in dict.fromkeys(name for run in runs for name in run.unlogged):
         names = [run.name for run in runs if logger in run.unlogged]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""

@@ -1,4 +1,4 @@
-"""What a live view draws on: a terminal, or the output of a notebook's cell."""
+"""The surface of a live view: a terminal, or the output of a notebook's cell."""
 
 import io
 from html import escape
@@ -35,7 +35,7 @@ class Surface(Protocol):
         """Adds lines that stay."""
 
     def stop(self, keep: bool = True) -> None:
-        """Leaves the last drawing as it is, or removes it; may be called twice."""
+        """Keep the last drawing, or remove it. Repeated calls are allowed."""
 
 
 class Terminal:
@@ -76,7 +76,7 @@ class Terminal:
 
 
 class NotebookCell:
-    """The output of the cell that runs now; `display` is IPython's."""
+    """The output of the cell that runs now. `display` is IPython's."""
 
     width, height = _WIDTH, _HEIGHT
 
@@ -126,6 +126,6 @@ class _Drawn:
 
 
 def live_surface() -> Surface:
-    """What a live view draws on; `output.can_redraw` says whether there is anything."""
+    """Return the surface of a live view. `output.can_redraw` says whether there is one."""
     display = output.notebook_display()
     return Terminal() if display is None else NotebookCell(display)

@@ -24,7 +24,7 @@ from marless.runs.summary import Summary
 from marless.views.receipt import receipt
 from marless.views.surface import Surface
 
-# Drawing takes milliseconds; this interval keeps its cost negligible.
+# Drawing takes milliseconds. This interval keeps its cost negligible.
 _REDRAW_S = 0.25
 _WIDTH = 84
 
@@ -158,7 +158,7 @@ class LiveView(view.View):
 
 
 def _without_echo_of_control() -> list[Any] | None:
-    """Keeps the terminal from echoing ^C into the panel; returns its previous settings, None without a terminal."""
+    """Keep the terminal from echoing ^C into the panel. Returns its previous settings, or None."""
     try:
         before = termios.tcgetattr(sys.stdin)
         settings = termios.tcgetattr(sys.stdin)

@@ -11,7 +11,7 @@ from marless.views.call_lanes import call_bars
 
 @dataclass(frozen=True)
 class Bar:
-    """An attempt on its lane, in seconds: waiting from `asked_at`, starting up from `start`, at work from `ready`."""
+    """An attempt on its lane, in seconds: waiting from `asked_at`, starting up from `start`, working from `ready`."""
 
     record: AttemptRecord
     lane: int
@@ -20,8 +20,8 @@ class Bar:
 
 
 def bars(records: Sequence[AttemptRecord]) -> list[Bar]:
-    """Each attempt on the first lane that is free when it begins. What it neither worked nor started up counts as
-    waiting, for a slot or for its messages."""
+    """Each attempt on the first lane that is free when it begins. Time outside of work and start-up counts as waiting,
+    for a slot or for messages."""
     laid_out: list[Bar] = []
     free: list[float] = []
     for record in sorted(records, key=lambda each: each.ended_at - (each.init_ms + each.duration_ms) / 1000):

@@ -1,5 +1,5 @@
-"""A timeline for a terminal: a line for each kind of task, with how many of the slots it kept at work, and one for each
-slot of a resource."""
+"""A timeline for a terminal: a line for each kind of task with its number of busy slots, and one for each slot of a
+resource."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from marless.reports.text import seconds
 from marless.views.call_lanes import call_bars, lanes_of, waiting_spans
 from marless.views.timeline import coordinator_spans
 
-# What each kind does, in the order of a round; other kinds follow by their names.
+# The action of each kind, in the order of a round. Other kinds follow by their names.
 _DOING = {
     "sample": "sampling",
     "whole": "whole rounds",
@@ -29,7 +29,7 @@ Span = tuple[float, float]
 
 def strips(heading: str, records: Sequence[AttemptRecord], length_s: float, width: int = 52) -> list[str]:
     """The lines of a run: `width` columns for `length_s` seconds from the first request on, and the seconds of each
-    kind together. A full block is all slots; of the coordinator, the time in which no function was at work."""
+    kind together. A full block means all slots. The coordinator's line shows the time without active functions."""
     since, slots = min(record.asked_at for record in records), max(record.slots for record in records)
     spans: dict[str, list[Span]] = {name: [] for name in _DOING.values()}
     for record in records:
@@ -47,8 +47,8 @@ def strips(heading: str, records: Sequence[AttemptRecord], length_s: float, widt
 
 
 def _asking(records: Sequence[AttemptRecord], since: float, length_s: float, slots: int, width: int) -> list[str]:
-    """How many of the slots waited for answers, and when each slot of a resource was at work; of a resource with many
-    slots how many of them were."""
+    """Return lines with the slots that waited for answers, and with the busy times of each slot of a resource. A
+    resource with many slots has one line with their number."""
     if not (actions := call_bars(records)):
         return []
     waits = [(begin - since, end - since) for record in records for begin, end in waiting_spans(record)]
@@ -81,7 +81,7 @@ def _rounds(begins: Mapping[int, float], length_s: float, width: int) -> str:
 def _line(name: str, spans: Sequence[Span], length_s: float, slots: int, width: int) -> str:
     column_s = max(length_s, 1e-9) / width
     busy_s = [0.0] * width
-    for span in spans:  # thousands, of which each is in few columns
+    for span in spans:  # thousands, each in few columns
         first, last = (min(width - 1, max(0, int(time / column_s))) for time in span)
         for column in range(first, last + 1):
             busy_s[column] += _common_s(span, column * column_s, column_s)
