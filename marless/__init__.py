@@ -89,7 +89,7 @@ def __getattr__(name: str) -> Any:
         module = "marless.settings"
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # A file of the user beside a script, such as a random.py, stands in for no module of Python's own library.
+    # A user's file, such as random.py next to a script, must not replace a module of Python's library.
     sys.path.insert(0, library := os.__file__.rpartition(os.sep)[0])
     try:
         return getattr(import_module(module), name)

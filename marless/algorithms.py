@@ -1,7 +1,7 @@
-"""What an algorithm of yours may use: its description, a stage's context and result, networks, losses, and the check.
+"""The interface for your algorithms: their description, a stage's context and result, networks, losses, and the check.
 
 `marless.train` takes an `AlgorithmSpec`, or a function that makes one. A package offers an algorithm by an entry point
-of the group ``marless.algorithms`` whose value is an `AlgorithmSpec`.
+of the group ``marless.algorithms`` with an `AlgorithmSpec` as its value.
 
 Examples:
     >>> from marless.algorithms import AlgorithmConfig, AlgorithmSpec, StageResult, StageSpec, check
@@ -83,9 +83,8 @@ __all__ = [
 def torch_loss(of: "TorchLossOf") -> "LossOf[TorchLoss]":
     """A loss in torch for `Trainable.learn`: ``of(outputs, log_std, rows)`` is a scalar tensor.
 
-    `outputs` ``[B, out]`` of the network, `log_std` ``[out]`` of a Gaussian head or None, and the indices `rows`
-    ``[B]`` of a minibatch are tensors. torch computes the gradient at the outputs, and either engine the network.
-    Raises `ModuleNotFoundError` without torch, which only learners need.
+    `outputs` ``[B, out]`` of the network, `log_std` ``[out]`` of a Gaussian head (or None), and the `rows` ``[B]`` of a
+    minibatch are tensors. Raises `ModuleNotFoundError` without torch, which only learners need.
     """
     from marless.functions.algorithms.torch_loss import torch_loss as differentiated
 
@@ -112,7 +111,7 @@ def ppo_variant(critic_view: CriticView = OWN, config: type[PpoConfig] = PpoConf
 
 
 def check(spec: AlgorithmSpec | Callable[[], AlgorithmSpec], settings: Mapping[str, Any] | None = None) -> None:
-    """Tries all that an algorithm promises on random tasks; raises `AssertionError` that names what is broken."""
+    """Try all promises of an algorithm on random tasks. Raises `AssertionError` that names the violation."""
     from marless.testing.algorithms.conformance import check as run_checks
 
     algorithm = spec if isinstance(spec, AlgorithmSpec) else spec()

@@ -1,9 +1,9 @@
-"""What an environment of yours may use: the vectorised protocol, its errors, and the check.
+"""The interface for your environments: the vectorised protocol, its errors, and the check.
 
-A package offers an environment by an entry point of the group ``marless.environments`` whose value is a factory
-``make(task, num_envs) -> VectorEnvironment``, and a family of environments by one of the group
-``marless.task_families`` whose value is a `TaskFamily`. Any PettingZoo `ParallelEnv` factory needs none of this. Either
-may take a parameter `resources`, by which environments ask the run's resources.
+A package offers an environment by an entry point of the group ``marless.environments``. Its value is a factory
+``make(task, num_envs) -> VectorEnvironment``. A family of environments is a `TaskFamily` in the group
+``marless.task_families``. Any PettingZoo `ParallelEnv` factory needs none of this. Either may take a parameter
+`resources`, to call the run's resources.
 
 Examples:
     >>> from marless.environments import AgentClass, Observation, Step, check
@@ -60,7 +60,7 @@ __all__ = [
 
 
 def check(make_environment: Any, **options: Any) -> None:
-    """Tries all that an environment promises with random play; raises `AssertionError` that names what is broken.
+    """Try all promises of an environment with random play. Raises `AssertionError` that names the violation.
 
     `make_environment` takes the number of environments. Where an adapter had to look for the length of an episode, it
     logs where that was.
@@ -77,7 +77,7 @@ def check(make_environment: Any, **options: Any) -> None:
 def as_pettingzoo(task: EnvTask | str) -> "ParallelEnv[str, Any, Any]":
     """An env task as a PettingZoo `ParallelEnv`, for other trainers and for playing exported policies.
 
-    Raises `MissingExtra` without PettingZoo, and what `make` raises.
+    Raises `MissingExtra` if PettingZoo is missing, and the errors of `make`.
     """
     try:
         from marless.functions.environments.pettingzoo.parallel_view import ParallelView

@@ -1,4 +1,4 @@
-"""What a run would cost, and how long it would take, from Python."""
+"""Estimate cost and time of a run from Python."""
 
 import os
 from collections.abc import Mapping, Sequence

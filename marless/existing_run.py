@@ -1,4 +1,4 @@
-"""What becomes of a run when Python trains one of its name again, as a notebook does whose cells are run twice."""
+"""The choices if Python trains a run of an existing name again, for example in a repeated notebook cell."""
 
 import logging
 import secrets
@@ -26,8 +26,8 @@ _SIZED_BY_LIMITS = ("evaluation.final_episodes", "evaluation.episodes")
 
 
 def find(name: str | None, exist: Exist) -> RunFolder | None:
-    """The run of that name, None if there is none; raises `UserError` where there is one and `exist` does not say what
-    becomes of it, and for what it cannot say."""
+    """Return the run of that name, or None. Raises `UserError` if there is a run and `exist` gives no choice, and for
+    invalid choices."""
     if exist not in get_args(Exist):
         raise UserError(f"exist={exist!r}: it is one of {', '.join(map(repr, get_args(Exist)))}")
     if name is None:
@@ -46,9 +46,8 @@ def find(name: str | None, exist: Exist) -> RunFolder | None:
 
 
 def new_limits(folder: RunFolder, config: RunConfig, explicit: Collection[str], backend: str) -> list[str]:
-    """Limits and loggers of `config` that the run does not have, as ``key=value``; raises `UserError` where it was
-    trained with other settings. What only its limits derive is the run's own, unless it is one of the `explicit` keys,
-    which the user set."""
+    """Return limits and loggers of `config` that the run lacks, as ``key=value``. Raises `UserError` if it was trained
+    with other settings. Values derived from its limits are exempt, except the `explicit` keys, which the user set."""
     if (present := folder.identity().backend) != backend:
         raise UserError(f"{folder.name} is a run of the back-end {present}, not of {backend}; pick another name")
     old, new = (flatten(msgspec.to_builtins(each)) for each in (folder.config(), config))
@@ -67,7 +66,7 @@ def new_limits(folder: RunFolder, config: RunConfig, explicit: Collection[str], 
 
 @contextmanager
 def replaced(folder: RunFolder) -> Iterator[None]:
-    """Puts the run aside; afterwards it is deleted if there is a new run in its place, and else put back.
+    """Move the run away. Afterwards it is deleted if a new run has its place, otherwise it returns.
 
     Raises `UserError` for a run that is being trained, for one in the cloud, and for a link to one.
     """
@@ -89,7 +88,7 @@ def replaced(folder: RunFolder) -> Iterator[None]:
         else:
             shutil.rmtree(folder.path, ignore_errors=True)
             aside.rename(folder.path)
-        with suppress(OSError):  # another one is there
+        with suppress(OSError):  # it holds another run
             aside.parent.rmdir()
 
 

@@ -95,7 +95,7 @@ def benchmark(
 
     Args:
         tasks: names, classes, or functions that make environments.
-        algorithms: names, settings such as ``marless.MAPPO(lr=3e-4)``, or algorithms of your own.
+        algorithms: names, settings such as ``marless.MAPPO(lr=3e-4)``, or your algorithms.
         seeds: how many, or which ones.
         out: the study's folder. By default it is ``studies/benchmark-HASH``, with a hash of all arguments.
         workers: worker processes. The default is one per core.
@@ -146,7 +146,7 @@ def ablate(
         out: the ablation's folder. By default it is ``ablations/TASK-ALGORITHM``.
         random: the return of random play, to report differences in per cent of the gain.
         headlines: contrasts declared before the runs, such as ``ours/packed:dollars``.
-        reference: a run or policy file whose policies are the opponents of each side of competing agents.
+        reference: a run or policy file with the opponents of each side of competing agents.
         backend: ``ray`` for workers on the nodes of a cluster. The default is processes of this machine.
         address: the address of the cluster. By default, Ray finds it.
         quiet: print no progress.

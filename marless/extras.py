@@ -1,4 +1,4 @@
-"""The package's extras: what each is for, and whether it is installed."""
+"""The package's extras: their purposes, and whether they are installed."""
 
 import shlex
 from importlib.util import find_spec
@@ -8,7 +8,7 @@ from marless.coordinator.errors import UserError
 from marless.functions.environments.starcraft.smac_scenarios import PACKAGES
 from marless.program import pip_name
 
-# What each is for, and a module of everything that it brings; one of several does where there is a bar between them.
+# The purpose of each extra, and a module of every package that it brings. With a bar, one of several modules suffices.
 EXTRAS = {
     "tasks": ("PettingZoo environments", ("pettingzoo", "mpe2")),
     "report": ("learning curves, reports and replays", ("matplotlib", "PIL")),
@@ -49,25 +49,25 @@ EXTRAS = {
         ("hypothesis", "importlinter", "mypy", "pytest", "ruff", "vulture"),
     ),
 }
-# What is on no package index comes first: a folder of the source tree, or a wheel that was built from it.
+# Packages outside any package index come first: a folder of the source tree, or a wheel that was built from it.
 _BESIDE = {"emulated": ("packages/aws-emulator", "marless_aws_emulator-*.whl")} | {
     extra: (f"packages/{module.replace('_', '-')}", f"{module}-*.whl")
     for extra, (_, modules) in EXTRAS.items()
     for module in modules
     if module.startswith("marless_")
 }
-# Where the extra is not enough: packages that are not on PyPI, and of which one does.
+# Extras that need more packages. These are missing on PyPI, and one of them suffices.
 _COMMANDS = {"smac": " or ".join(PACKAGES.values())}
 _TREE = Path(__file__).resolve().parents[1]
 
 
 def is_installed(extra: str) -> bool:
-    """Whether everything of the extra is here."""
+    """Return whether all packages of the extra are here."""
     return all(any(is_importable(name) for name in either.split("|")) for either in EXTRAS[extra][1])
 
 
 def is_importable(name: str) -> bool:
-    """Whether there is a package; a folder of its name without a module, such as wandb's logs, is none."""
+    """Return whether there is a package. A folder of its name without a module, such as wandb's logs, is none."""
     spec = find_spec(name)
     return spec is not None and spec.origin is not None
 
@@ -85,18 +85,18 @@ def install(extra: str) -> str:
 
 
 def takes_more(extra: str) -> bool:
-    """Whether its command differs from those of other extras by more than its name."""
+    """Return whether its command differs from other extras' commands by more than its name."""
     return extra in _COMMANDS or extra in _BESIDE
 
 
 def lacking(error: Exception) -> str:
-    """Which extra brings the module that was not found, in one line; '' for another error."""
+    """Return a line that names the extra with the missing module, or '' for another error."""
     name = (getattr(error, "name", "") or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     extra = next((extra for extra, (_, modules) in EXTRAS.items() if name in modules), "")
     return extra and f"the package {name} is not installed; the extra {extra} brings it: {install(extra)}"
 
 
 def require(extra: str, what: str) -> None:
-    """Raises `UserError` when `what` cannot be for want of the extra."""
+    """Raise `UserError` if `what` needs the extra and it is not installed."""
     if not is_installed(extra):
         raise UserError(f"{what} needs packages that are not installed: {install(extra)}")

@@ -1,4 +1,4 @@
-"""The machine on which a run was measured, and its load."""
+"""The machine of a run's measurements, and its load."""
 
 import os
 import platform
@@ -18,8 +18,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def busy_text(self) -> str:
-        """``measured at load 7 on 2 cores``; '' if the machine was not busy with other programs."""
-        # A run with a worker for each core makes a load of up to one more than the cores: that of its driver.
+        """``measured at load 7 on 2 cores``, or '' if other programs did not keep the machine busy."""
+        # A run with a worker for each core has a load of up to one more than the cores: its driver's load.
         is_busy = self.load > self.cores + 1
         return f"measured at load {self.load:.0f} on {self.cores:,} cores" if is_busy else ""
 

@@ -1,8 +1,8 @@
-"""All that the program says on standard output and standard error goes through this module.
+"""All output to standard output and standard error goes through this module.
 
-A write never raises: a run does not end because nobody reads what it says. Secrets become their names, what a terminal
-would obey is shown instead, and characters that a stream cannot write become others. `problem` says afterwards whether
-something was lost that somebody wanted.
+A write never raises, so a run continues even if nothing reads its output any more. Secrets become their names, control
+characters become visible, and characters that a stream cannot write become others. `problem` says afterwards whether
+wanted output was lost.
 """
 
 import codecs
@@ -29,14 +29,14 @@ from marless.functions.text.terminal_text import visible, visible_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Errors of a stream that nobody reads any more: a closed pipe or descriptor, a terminal or connection that is gone.
+# Errors of a stream without a reader: a closed pipe or descriptor, a terminal or connection that is gone.
 _NOBODY_READS = (errno.EPIPE, errno.EBADF, errno.EIO, errno.ENXIO, errno.ECONNRESET, errno.ESHUTDOWN)
 _WORDS = {"±": "+-", "→": "->", "←": "<-", "×": "x", "·": ".", "…": "...", "–": "-", "—": "-", "−": "-"}
 _WORDS |= {"≤": "<=", "≥": ">=", "≈": "~", "λ": "lambda", "ε": "epsilon", "γ": "gamma", "τ": "tau", "∞": "inf"}
 _WORDS |= dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)) | dict.fromkeys("‘’", "'") | dict.fromkeys("“”", '"')
 _WORDS |= dict.fromkeys("─━╌╍═", "-") | dict.fromkeys("│┃║", "|")
 _BOXES = range(0x2500, 0x2580)
-# What a line advises to type, at its end; a program that is not on the path is called by its path.
+# The command that a line advises at its end. A program that is not on the path has its path.
 _COMMAND = re.compile(r"(?<=: )(?:'[^']*/marless'|\S*\bmarless) \S.*")
 _NOT_ASCII = re.compile("[^\x00-\x7e]")
 
@@ -46,22 +46,22 @@ class _Stream:
 
     def __init__(self, name: str, title: str) -> None:
         self._name, self.title = name, title
-        # The stream that nobody reads any more, and why another one took a text only in part.
+        # The stream without a reader, and the reason why another stream took a text only in part.
         self._unread: object = None
         self.problem = ""
 
     @property
     def current(self) -> TextIO | None:
-        """What the name stands for at present."""
+        """The stream that has the name at present."""
         stream: Any = getattr(sys, self._name, None)
-        # What stands before the stream, of rich while it draws and of ours, would write to us again.
+        # Wrappers around the stream, such as rich's while it draws and ours, would write to us again.
         while hasattr(stream, "rich_proxied_file"):
             stream = stream.rich_proxied_file
         return cast(TextIO | None, stream)
 
     @property
     def unread(self) -> bool:
-        """Whether nobody reads it any more."""
+        """True if the stream has lost its reader."""
         return self.current is self._unread
 
     @property
@@ -70,21 +70,21 @@ class _Stream:
         return encoding if isinstance(encoding, str) else "utf-8"
 
     def isatty(self) -> bool:
-        """Whether it is a terminal that can draw."""
+        """True if it is a terminal that can draw."""
         try:
             return bool(self.current is not None and self.current.isatty()) and os.environ.get("TERM") != "dumb"
         except (AttributeError, OSError, ValueError):
             return False
 
     def fileno(self) -> int:
-        """For rich, which asks for the size of the terminal; raises `OSError` without one."""
+        """Return the descriptor for rich, which asks for the size of the terminal. Raises `OSError` without one."""
         try:
             return -1 if self.current is None else self.current.fileno()
         except (AttributeError, ValueError) as error:
             raise OSError(errno.EBADF, "no terminal") from error
 
     def write(self, text: str) -> int:
-        """Writes as much as can be written; never raises."""
+        """Write as much as possible. It never raises."""
         stream = self.current
         if stream is None or self.unread:
             return len(text)
@@ -96,7 +96,7 @@ class _Stream:
         return len(text)
 
     def flush(self) -> None:
-        """For rich, which flushes what it has written."""
+        """Flush the stream, as rich does after writing."""
         stream = self.current
         if stream is not None and not self.unread and hasattr(stream, "flush"):
             try:
@@ -105,7 +105,7 @@ class _Stream:
                 self._handle_failure(stream, error)
 
     def _handle_failure(self, stream: object, error: Exception) -> None:
-        """A closed stream (`ValueError`) has no reader either; a full disk may have space later."""
+        """A closed stream (`ValueError`) has no reader either. A full disk may have space later."""
         if isinstance(error, ValueError) or getattr(error, "errno", None) in _NOBODY_READS:
             self._unread = stream
             self.settle()
@@ -115,7 +115,7 @@ class _Stream:
                 ERROR.write(f"marless: {self.title} cannot be written: {self.problem}\n")
 
     def settle(self) -> None:
-        """Drops what could not be written, or the interpreter would fail on it again when the process ends."""
+        """Drop unwritten text, or the interpreter would fail on it again when the process ends."""
         stream = self.current
         if stream is None or stream is not getattr(sys, f"__{self._name}__"):
             return
@@ -150,14 +150,14 @@ class _PrintsOfOthers(io.TextIOBase):
 
     @property
     def buffer(self) -> Any:
-        """For what is written as bytes."""
+        """The stream for bytes."""
         return getattr(ERROR.current, "buffer", None) or io.BytesIO()
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Keeps standard output for what the program says: what environments print in this process, which may be anything,
-    goes to standard error, as far as it goes through Python."""
+    """Reserve standard output for the program. Anything that environments print in this process through Python goes to
+    standard error."""
     before = sys.stdout
     sys.stdout = _PrintsOfOthers(before)
     try:
@@ -175,7 +175,7 @@ def say(*lines: str) -> None:
 
 
 def note(*lines: str) -> None:
-    """Writes lines to standard error: what is beside the result."""
+    """Write lines to standard error, apart from the result."""
     ERROR.write(_lines(lines))
 
 
@@ -197,8 +197,8 @@ def show_remarks(unless_handled: bool = False) -> None:
 
 
 def advise(line: str) -> None:
-    """Writes a line to standard error. On a terminal that is too narrow it is broken between words, and the command at
-    its end has a line of its own, so that it can be copied whole."""
+    """Writes a line to standard error. On a narrow terminal it is broken between words. The command at its end gets a
+    separate line, so that it can be copied whole."""
     note(*(_broken(line, shutil.get_terminal_size().columns) if ERROR.isatty() else [line]))
 
 
@@ -214,37 +214,37 @@ def say_json(value: Any) -> None:
 
 
 def progress(text: str) -> None:
-    """Replaces the line at which a terminal of standard error stands; '' clears it."""
+    """Replace the current line of a terminal on standard error, or clear it with ''."""
     if ERROR.isatty():
         ERROR.write(f"\r\033[K{visible_line(text)}")
 
 
 def visible_line(line: str) -> str:
-    """A line of others as the program may show it, for what draws on a terminal."""
+    """Return a foreign line in safe form, for drawing on a terminal."""
     return visible(redact(line))
 
 
 def console() -> "Console":
-    """Standard output for what rich draws; its texts have to be `visible_line`."""
+    """Return standard output for rich's drawings. Its texts must be `visible_line`."""
     from rich.console import Console
 
     return Console(file=cast(IO[str], OUTPUT), highlight=False)
 
 
 def notebook_display() -> Any:
-    """IPython's `display` where this process is the kernel of a notebook, which has loaded it; else None."""
+    """Return IPython's `display` if this process is a notebook's kernel, which has loaded it. Otherwise None."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return ipython.display.display if ipython is not None and getattr(shell, "kernel", None) is not None else None
 
 
 def can_redraw() -> bool:
-    """Whether what was shown can be replaced: on a terminal, and below a cell of a notebook."""
+    """Return whether earlier output can be replaced: on a terminal, and below a cell of a notebook."""
     return OUTPUT.isatty() or notebook_display() is not None
 
 
 def ask(question: str) -> str:
-    """The user's answer on a terminal, '' for none; raises `LookupError` without a terminal to ask on."""
+    """Return the user's answer on a terminal, or ''. Raises `LookupError` without a terminal to ask on."""
     try:
         terminal = sys.stdin is not None and sys.stdin.isatty()
     except (AttributeError, OSError, ValueError):
@@ -262,8 +262,8 @@ def prepare() -> None:
     """For a program that begins.
 
     It may lack descriptors (``>&-``): a file that it opens must not become its standard output. A descriptor that does
-    not wait for its reader (``O_NONBLOCK``) would lose text. And what environments print in this process must not fail
-    for want of a character.
+    not wait for its reader (``O_NONBLOCK``) would lose text. Environments' output in this process must not fail on an
+    unknown character.
     """
     for descriptor in range(3):
         try:

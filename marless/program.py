@@ -1,5 +1,5 @@
-"""The program on this machine: how it is typed in the user's shell, the first words of every line that tells to, and
-where it keeps what it can make again."""
+"""The program on this machine: its name in the user's shell, which begins every advised command, and its cache
+folder."""
 
 import os
 import shlex
@@ -11,13 +11,13 @@ from pathlib import Path
 def program_name() -> str:
     """`marless` where the shell finds this one by its name, else where it is: ``.venv/bin/marless`` where its
     environment is not active."""
-    # `pip install --user` puts it elsewhere than beside Python; then it was called by its path, or is on the path.
+    # `pip install --user` puts it in another folder than Python, and then it was called by its path or is on the path.
     script = _beside_python("marless") or _called("marless")
     return "marless" if script is None or _is_on_path(script) else as_typed(script)
 
 
 def pip_name() -> str:
-    """The same for the pip of this environment, or `uv pip` where it has none, as those that uv makes."""
+    """Return the same for the pip of this environment, or `uv pip` if uv made it."""
     if (pip := _beside_python("pip")) is None:
         return "uv pip"
     return "pip" if _is_on_path(pip) else as_typed(pip)
@@ -32,8 +32,8 @@ def copied_environment() -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Where the program keeps what it can make again (XDG Base Directory Specification)."""
-    # Where nobody is at home, `~` is a folder that is not there.
+    """Return the folder for files that the program can make again (XDG Base Directory Specification)."""
+    # Without a home folder, `~` is missing.
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     return Path(cache) / "marless"
 
@@ -52,7 +52,7 @@ def as_typed(path: Path) -> str:
 
 
 def _is_on_path(script: Path) -> bool:
-    """Whether the shell runs this script, and no other of its name; links to it count."""
+    """Return whether the shell runs this script for its name. Links to it count."""
     first = shutil.which(script.name)
     return first is not None and Path(first).samefile(script)
 

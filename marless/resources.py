@@ -1,8 +1,8 @@
-"""What environments ask, without a run: a judge, an engine, a solver.
+"""Resources for environments, without a run: a judge, an engine, a solver.
 
-A factory of environments that has a parameter `resources` is given `Resources`: ``resources.call("judge", questions)``
-asks a batch side by side and returns the answers in their order. In a run they are those of the tables
-``[resources.NAME]``; in a notebook, or in tests of an environment, those of `local`.
+A factory of environments that has a parameter `resources` is given `Resources`. ``resources.call("judge", questions)``
+asks a batch concurrently and returns the answers in their order. In a run they come from the tables
+``[resources.NAME]``. In a notebook, or in tests of an environment, they come from `local`.
 
 Examples:
     >>> from marless.resources import local
@@ -26,17 +26,17 @@ __all__ = ["ResourceFault", "Resources", "local"]
 
 @short_errors()
 def local(folder: str | os.PathLike[str] | None = None, /, **resources: dict[str, Any]) -> "LocalResources":
-    """Serves resources in processes of their own, by name with the keys of a table ``[resources.NAME]``.
+    """Serve resources in separate processes, by name with the keys of a table ``[resources.NAME]``.
 
     As a context manager it is closed at the block's end, and environments that are made and stepped within ask it:
     ``marless.environments.make``, ``check``, ``as_pettingzoo``. Otherwise call `close`.
 
     Args:
-        folder: where answers with ``keep`` are kept; by default as long as it is open.
+        folder: where answers with ``keep`` are kept. By default they last as long as it is open.
         resources: the settings of each.
 
     Raises:
-        ConfigError: for a key that does not exist, or a value that cannot be.
+        ConfigError: for an unknown key or an invalid value.
         UserError: for a function's module or a program that this machine does not have.
     """
     from marless.coordinator.config.loading import convert

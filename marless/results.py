@@ -80,13 +80,13 @@ def evaluate(
 
     Args:
         run: the run, its name or its folder.
-        episodes: the number of episodes. The default is that of the run's final evaluation.
+        episodes: the number of episodes. The default is the number of the run's final evaluation.
         workers: worker processes. The default is one per core.
         task: keys of the task that differ from training.
         against: opponents of each side if agents compete: ``random``, ``scripted``, or the policies of a run or a file.
         trust: a run that another person made may run the code that its configuration names. This is remembered.
 
-    Raises `UserError` for a run without policies, and for a task that they cannot play.
+    Raises `UserError` if the run has no policies, or they do not fit the task.
     """
     if not against:
         return Run(run).evaluate(episodes=episodes, workers=workers, task=task, trust=trust)
@@ -119,9 +119,9 @@ def replay(
         episodes: the number of episodes, 1 or more.
         beside: a second panel on the same start states: ``random``, ``scripted``, or a run or policy file of the task.
         agents: the number of agents, if it differs from training.
-        trust: as in `evaluate`.
+        trust: see `evaluate`.
 
-    Raises `UserError` for a run without policies, a task that cannot be drawn and a file that cannot be written.
+    Raises `UserError` if policies are missing, the task cannot be drawn or the file cannot be written.
     """
     return Run(run).replay(out, episodes, beside=beside, agents=agents, trust=trust)
 
@@ -151,11 +151,11 @@ def export(
         greedy: play the most probable actions.
         rounds: write the rollouts of training from the first to the last of these rounds. If the run does not store
             them, it is played again from its first round and compared with its record.
-        agents: as in `replay`.
-        workers: worker processes that play it again; one per core without it.
-        trust: as in `evaluate`, where episodes are played.
+        agents: see `replay`.
+        workers: worker processes that play it again. The default is one per core.
+        trust: see `evaluate`, needed to play episodes.
 
-    Raises `UserError` for what does not fit the format, for what the run does not have, and for a folder that is taken.
+    Raises `UserError` if the format is unsuitable, data of the run are missing, or the folder is taken.
     """
     from marless.exports import export as exports
     from marless.exports.replayed_rounds import PlayAgain
@@ -180,13 +180,13 @@ def report(
     """Write one page in HTML about a run, or a comparison of several runs, and return its path.
 
     Args:
-        runs: a run, or several. The folder of a study stands for all its runs.
+        runs: a run, or several. The folder of a study means all its runs.
         out: the page.
         by: keys of the configuration that tell arms apart, such as ``algorithm.name``.
         at: compare runs at equal ``steps``, ``seconds`` or ``dollars``.
         metric: a metric of the environment to compare in place of the return.
 
-    Raises `UserError` for runs that cannot be compared, and for a page that cannot be written.
+    Raises `UserError` if runs cannot be compared or the page cannot be written.
     """
     from marless.page.report_page import write_report
 

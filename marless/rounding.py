@@ -1,4 +1,4 @@
-"""How a user's process rounds: libraries that it loads may have changed that."""
+"""The rounding mode of a user's process, which loaded libraries may have changed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,9 +1,9 @@
-"""What a rule of yours may use: a `Rule` is a line that explains it and a function or object of its family.
+"""The interface for your rules: a `Rule` is a line that explains it and a function or object of its family.
 
-A package offers a rule by an entry point of the group ``marless.rules`` whose name is ``<family>.<name>`` and whose
-value is a `Rule`. Families: ``trend`` (`TrendRule`), ``distance`` (`DistanceRule`), ``grouping`` (`GroupingRule`),
-``base`` (`BaseRule`), ``sharing`` (`SharingMode`), ``scaling`` (`ScalingRule`), ``placement`` (`PlacementRule`) and
-``league`` (`LeagueRule`).
+A package offers a rule by an entry point of the group ``marless.rules``. Its name is ``<family>.<name>``, and its value
+is a `Rule`. Families: ``trend`` (`TrendRule`), ``distance`` (`DistanceRule`), ``grouping`` (`GroupingRule`), ``base``
+(`BaseRule`), ``sharing`` (`SharingMode`), ``scaling`` (`ScalingRule`), ``placement`` (`PlacementRule`) and ``league``
+(`LeagueRule`).
 
 Examples:
     >>> from marless.rules import Bounds, Rule, ScalingRule

@@ -97,7 +97,7 @@ class Run:
 
     @short_errors()
     def evaluations(self) -> "list[Evaluation]":
-        """Greedy evaluations, oldest first and the final policies last; returns by episode and the steps done by then.
+        """Greedy evaluations, oldest first and the final policies last, with returns by episode and the steps so far.
 
         Raises `FileNotFoundError` before the run has ended once.
         """
@@ -108,7 +108,7 @@ class Run:
 
     @short_errors()
     def policy(self, best: bool = False) -> "TeamPolicy":
-        """The final policies, or those with the best evaluation. Raises `FileNotFoundError` before the run's end."""
+        """The final policies, or the best evaluation's policies. Raises `FileNotFoundError` before the run's end."""
         from marless.reports.policy import load_policy
 
         return load_policy(self._folder().path / ("best_policies.safetensors" if best else "policies.safetensors"))
@@ -136,7 +136,7 @@ class Run:
         task: Mapping[str, Any] | None = None,
         trust: bool = False,
     ) -> "EvaluationResult":
-        """Plays the newest policies greedily on fresh start states; returns are undiscounted. As `marless.evaluate`. A
+        """Play the newest policies greedily on fresh start states. Returns are undiscounted. As `marless.evaluate`. A
         notebook shows how many episodes are over.
         """
         from marless.coordinator.config.loading import overrides
@@ -158,7 +158,7 @@ class Run:
         agents: int | None = None,
         trust: bool = False,
     ) -> Path:
-        """Draws greedy episodes as an animation and returns its path, for which a notebook shows a GIF. As
+        """Draw greedy episodes as an animation and return its path. A notebook shows the path as a GIF. As
         `marless.replay`.
         """
         from marless.replays.replay_file import record

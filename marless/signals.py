@@ -1,6 +1,6 @@
-"""Ctrl-C, SIGTERM and SIGHUP end a command at once; a run stops in order at the first signal and at once at the second.
+"""Ctrl-C, SIGTERM and SIGHUP end a command at once. A run stops in order at the first signal and at once at the second.
 
-So do the signals by which batch systems announce the end of a job's time: SIGUSR1, SIGUSR2 and SIGXCPU. SIGHUP says
+Signals of batch systems before the end of a job's time have the same effect: SIGUSR1, SIGUSR2 and SIGXCPU. SIGHUP says
 that the terminal has gone. These four may come several times, and a later one says nothing new.
 """
 
@@ -21,7 +21,7 @@ _handlers: list[_Handler] = []
 
 
 class Interrupted(BaseException):
-    """A signal ends the command at once; `code` is the exit code for that signal."""
+    """A signal ends the command at once. `code` is the exit code for that signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -29,7 +29,7 @@ class Interrupted(BaseException):
 
 
 def ended_by_signal(code: int) -> bool:
-    """Whether this exit code is that of a command that a signal ended."""
+    """Return whether this is the exit code of a command that a signal ended."""
     return 128 < code < 128 + _OWN
 
 
@@ -61,7 +61,7 @@ def _is_free(number: int) -> bool:
 
 
 def end(number: int, frame: FrameType | None) -> None:
-    """The handler of commands that need no orderly stop; open resources are closed while the exception propagates."""
+    """Handle a signal in commands that may stop at once. The propagating exception closes open resources."""
     raise Interrupted(number)
 
 

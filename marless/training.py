@@ -54,8 +54,8 @@ class TrainingInterrupted(KeyboardInterrupt):
     """Ctrl-C, the interrupt of a notebook's kernel or a signal stopped training after the tasks in flight. A second one
     ends it at once.
 
-    The message says how to continue. `result` is a `Run`, or the result of `study` or `ablate`. It is None if nothing
-    began, or if training ended at once. As a `KeyboardInterrupt` it stops scripts and the cells that follow.
+    The message says how to continue. `result` is a `Run`, or the result of `study` or `ablate`. It is None if training
+    ended at once or never began. As a `KeyboardInterrupt` it stops scripts and the cells that follow.
     """
 
     def __init__(self, message: str, result: Any = None) -> None:
@@ -64,7 +64,7 @@ class TrainingInterrupted(KeyboardInterrupt):
 
 
 def configuration(config: ConfigLike, settings: Mapping[str, Any], is_run: bool = True) -> RunConfig:
-    """The configuration of a file or a mapping with `settings` over it; raises `ConfigError`.
+    """Return the configuration of a file or a mapping with `settings` over it. Raises `ConfigError`.
 
     `is_run`: it can be the default run. Studies and ablations begin with the defaults of the algorithm.
     """
@@ -101,15 +101,15 @@ def train(
 
     Args:
         config: a task by its name, the class of a PettingZoo `ParallelEnv`, a function that makes one, or a function of
-            `tokenizer` that makes a language task; the path of a TOML file, or a mapping of its tables. By default, a
-            run has the default settings.
+            `tokenizer` that makes a language task. It may also be the path of a TOML file, or a mapping of its tables.
+            By default, a run has the default settings.
         algorithm: its name, its settings, an `AlgorithmSpec`, or a function that makes one.
         backend: where functions run: ``local``, ``inline``, ``emulated``, ``aws``, or a plug-in's.
         workers: worker processes. The default is one per core.
         run: the run's name. By default it has the task, the algorithm, the seed and the time.
-        exist: if there is a run of that name, raise an error (``error``), continue it (``resume``), or train a new run
-            and then delete the old folder (``replace``). ``resume`` returns a finished run unchanged. It raises an
-            error if settings other than higher limits differ.
+        exist: the reaction to an existing run of that name: raise an error (``error``), continue it (``resume``), or
+            train a new run and then delete the old folder (``replace``). ``resume`` returns a finished run unchanged.
+            It raises an error if settings other than higher limits differ.
         quiet: print no progress.
         callbacks: functions of the row of each round, as in `Run.metrics`. If one returns True, the run stops after
             that round, and you can resume it.
@@ -121,7 +121,7 @@ def train(
 
     Raises:
         ConfigError: the configuration has a mistake. The message is one line.
-        UserError: nothing could be trained. The message is one line that says what to do.
+        UserError: nothing could be trained. The message is one line with the remedy.
         RunFailed: the run began and failed. `resume` continues it.
         TrainingInterrupted: Ctrl-C, or the interrupt of a notebook's kernel, stopped the run. `resume` continues it.
 
@@ -166,9 +166,9 @@ def resume(
 ) -> Run:
     """Continue a run that was stopped, was killed or failed, or train it further under higher limits.
 
-    `settings` may hold `stop` and the functions' ``timeout_s``. `trust` is as in `evaluate`, `callbacks` as in `train`:
-    a run keeps the names of its callbacks, and a resumed run needs them again. With `changed_code` the
-    run continues although its code changed since it began, and it records the changes. Raises as `train`.
+    `settings` may hold `stop` and the functions' ``timeout_s``. `evaluate` explains `trust`, and `train` explains
+    `callbacks`: a run keeps the names of its callbacks, and a resumed run needs them again. With `changed_code` the run
+    continues although its code changed since it began, and it records the changes. Raises as `train`.
     """
     folder, folders = playable(run, trust), list[RunFolder]()
     drive = _drive(workers, quiet, folders.append, callbacks)
@@ -212,7 +212,7 @@ def _drive(
 
 
 def run_of(folder: RunFolder, ending: Ending) -> Run:
-    """The run, unless it came to nothing, failed or was stopped."""
+    """Return the run, or raise the error of its ending."""
     if not ending.keeps_folder:
         raise UserError(ending.line)
     run = Run(folder.path)

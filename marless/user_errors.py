@@ -1,4 +1,4 @@
-"""Errors whose message says all: in Python they are shown without the frames of this package."""
+"""Errors with self-contained messages: Python shows them without the frames of this package."""
 
 import os
 from collections.abc import Callable
@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 def is_user_error(error: BaseException) -> bool:
-    """Whether the message is one line for the user."""
+    """Return whether the message is one line for the user."""
     from marless.coordinator.config.schema import ConfigError
     from marless.coordinator.drive.ledger_items import Unresumable
     from marless.coordinator.errors import UserError
@@ -45,11 +45,10 @@ def path_of(run: object) -> str:
 
 
 def short_errors(*others: type[BaseException], **renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Has a public function raise errors for the user, and those of `others`, from here: their tracebacks begin with
-    the caller's lines and end with his call. Any other error is a fault of ours or of his code and keeps its frames.
+    """Make a public function raise errors for the user, and `others`, from here.
 
-    The function computes with `exact_arithmetic`. It takes keywords of earlier versions, which are `renamed`, with a
-    `FutureWarning` that says today's word."""
+    Their tracebacks begin with the caller's lines and end with the call. All other errors keep their frames. The
+    function computes with `exact_arithmetic`. It takes `renamed` keywords, with a `FutureWarning` of the new name."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)

@@ -27,7 +27,7 @@ class EntityRanges:
         self._high = np.maximum(self._high, np.where(absent, -np.inf, values).max(axis=0, initial=-np.inf))
 
     def difference(self) -> str:
-        """Return a sentence about the first two entities whose ranges do not overlap, or ''."""
+        """Return a sentence about the first two entities with separate ranges, or ''."""
         present = np.isfinite(self._low).all(axis=1)
         columns, low, high = self._columns[present], self._low[present], self._high[present]
         for feature in range(columns.shape[1]) if len(columns) else ():

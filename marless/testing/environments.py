@@ -1,7 +1,7 @@
 """The conformance suite of environments: checks the protocol of `marless.functions.environments.base` with random
 actions.
 
-Plug-in authors run ``check(lambda num_envs: make(task, num_envs))`` in a test of their own.
+Plug-in authors run ``check(lambda num_envs: make(task, num_envs))`` in their tests.
 """
 
 from collections.abc import Callable, Iterator
@@ -66,9 +66,9 @@ def check(
     """Plays about `episodes` episodes of full length in environments made by `make(num_envs)`, and closes them twice.
 
     Raises `AssertionError` naming the broken rule. `random_starts`: whether first observations depend on the generator.
-    `independent_envs`: whether actions in one environment leave the others unchanged until one ends; False where the
+    `independent_envs`: whether actions in one environment leave the others unchanged until one ends. Use False if the
     number of draws from the shared generator depends on actions. `repeatable`: whether the same generator and actions
-    give the same bytes; False where an engine's memory decides, and then environments are not compared either.
+    give the same bytes. Use False if an engine's memory decides, and then environments are not compared either.
     """
     for num_envs in (1, _NUM_ENVS):
         _check_num_envs(make, num_envs, episodes, random_starts, repeatable)
@@ -120,7 +120,7 @@ def _check_independence(make: Make) -> None:
 
 
 def _play_others(environment: VectorEnvironment, seed: int, first: int) -> list[bytes]:
-    """The outputs of environments 1, 2, ... until the first end; `first` seeds the actions of environment 0.
+    """Return the outputs of environments 1, 2, ... until the first end. `first` seeds the actions of environment 0.
 
     The observation of the last step is left out, because the reset may draw numbers before it.
     """
@@ -207,7 +207,7 @@ def _choose(observation: Observation, spec: EnvSpec, choices: np.random.Generato
 
 
 def _between(shares: NDArray[np.float64], kind: AgentClass) -> ActionArray:
-    """Continuous actions between the bounds of `kind`; one in ten is at the lower bound, one in ten at the upper."""
+    """Return continuous actions in the bounds of `kind`: one in ten at the lower bound, one in ten at the upper."""
     low, high = np.array(kind.low), np.array(kind.high)
     return np.asarray((low + np.clip(1.25 * shares - 0.125, 0, 1) * (high - low)).astype(np.float32))
 

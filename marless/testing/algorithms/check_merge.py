@@ -10,9 +10,9 @@ _DISTIL_STEPS = 2
 
 
 def check_merge(code: Implementation, context: Context[AlgorithmConfig]) -> None:
-    """Merges the first two agents of a class, which learned separately with identities; raises `AssertionError`.
+    """Merge the first two agents of a class, which learned separately with identities. Raises `AssertionError`.
 
-    Does nothing if no class has two agents.
+    It is skipped unless some class has two agents.
     """
     kind = next((kind for kind in context.spec.classes if len(kind.agents) > 1), None)
     if kind is None:

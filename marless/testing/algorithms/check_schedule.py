@@ -15,7 +15,7 @@ from marless.testing.algorithms.tools import RoundResult, Tensors, after, digest
 def check_placements(
     algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], reference: Tensors
 ) -> None:
-    """Runs the round under every placement rule; raises `AssertionError` if the state is not `reference`."""
+    """Run the round under every placement rule. Raises `AssertionError` if the state is not `reference`."""
     packed_result: RoundResult | None = None
     groups = sorted(set(context.team.groups))
     for rule, schedule in SCHEDULES.items():
@@ -38,7 +38,7 @@ def check_whole(
 ) -> Tensors:
     """Runs the round in one function that keeps its state between rounds: `incoming` never passed through storage.
 
-    Returns the state that it keeps; raises `AssertionError` if that is not `reference`.
+    Returns the state that it keeps. Raises `AssertionError` if that is not `reference`.
     """
     share = Share(
         [stage.name for stage in algorithm.stages], context.team.learning, range(context.config.updates_per_round)
@@ -60,7 +60,7 @@ def _require_same(reference: Tensors, outcome: Tensors, rule: str) -> None:
 def _run_schedule(
     algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], schedule: Schedule
 ) -> RoundResult:
-    """Runs the round as separate functions, each of which reads from storage only what its stages declare."""
+    """Run the round as separate functions, each reading from storage only the parts that its stages declare."""
     progress = RoundResult(dict(context.tensors), {}, {})
     stage_tensors: Tensors = {}
     update = 0

@@ -1,4 +1,4 @@
-"""Checks that every stage is pure and that its specification declares what it reads and writes."""
+"""Checks that every stage is pure and that its specification declares its inputs and outputs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,7 @@ class _Round:
 
 
 def check_stages(algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig]) -> Tensors:
-    """The state after the round, stage by stage and group by group; raises `AssertionError`."""
+    """Return the state after the round, stage by stage and group by group. Raises `AssertionError`."""
     now = _Round(algorithm, code, context, dict(context.tensors))
     for update in range(context.config.updates_per_round):
         now.stage_tensors = {stage.name: {} for stage in algorithm.stages}

@@ -1,4 +1,4 @@
-"""Checks that no byte depends on who sums over which part of a round."""
+"""Checks that no byte depends on the division of sums over a round."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,10 +22,10 @@ def check_sums(
     trajectories: Mapping[str, NDArray[Any]],
     rollouts: range,
 ) -> None:
-    """Sums over every rollout, for all groups at once and for each by itself, and learns from the sums under every
-    placement rule; raises `AssertionError` naming the violated rule.
+    """Sum over every rollout, for all groups at once and for each alone, and learn from the sums under every placement
+    rule.
 
-    Summaries are left out: they may read what stages make only of a whole round.
+    Raises `AssertionError` naming the violated rule. Summaries are left out, because they may need a whole round.
     """
     algorithm = replace(algorithm, summaries=())
     groups = sorted(set(context.team.groups))

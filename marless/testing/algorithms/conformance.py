@@ -1,6 +1,6 @@
 """The conformance suite: tests algorithms on random tasks against the rules of `marless.functions.algorithms.stage`.
 
-Plug-in authors run ``check(SPEC)`` in a test of their own.
+Plug-in authors run ``check(SPEC)`` in their tests.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ def check(
     """Trains two rounds of every task with every kind of team under every placement rule, and checks each stage alone.
 
     Small `hyperparameters` make it quick. Returns the messages of `BadRequest`, which `initialise` raises for
-    unsupported spaces; one task must be accepted. Raises `AssertionError` naming the violated rule.
+    unsupported spaces. One task must be accepted. Raises `AssertionError` naming the violated rule.
     """
     require(not (wrong := violation(spec)), f"the specification: {wrong}")
     code, config = _code(spec), _make_config(spec, hyperparameters or {})

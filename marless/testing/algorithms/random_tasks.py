@@ -1,6 +1,6 @@
 """Random tasks: rewards, deaths, time limits, masks and observations are drawn at random.
 
-They take any spaces, so that an algorithm can be tested quickly on every kind of space; see `conformance`.
+They take any spaces, so that an algorithm can be tested quickly on every kind of space, see `conformance`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ TASKS: Mapping[str, EnvSpec] = {
 
 
 def teams(spec: EnvSpec) -> list[Team]:
-    """Ways to group the agents: each alone; with identities, all of a class and side together, and only one such
+    """Return ways to group the agents: each alone, then with identities all of a class and side together, or only one
     pair."""
     alone = tuple(range(len(spec.agents)))
     kinds = list(zip(spec.class_of, spec.sides or (0,) * len(alone), strict=True))
@@ -68,7 +68,7 @@ def teams(spec: EnvSpec) -> list[Team]:
 
 
 class RandomTask:
-    """E environments of a task with these spaces; actions have no effect, and the numbers drawn depend on E."""
+    """E environments of a task with these spaces. Actions have no effect, and the numbers drawn depend on E."""
 
     def __init__(self, spec: EnvSpec, num_envs: int) -> None:
         self.spec, self.num_envs = spec, num_envs

@@ -18,7 +18,7 @@ Tensors = dict[str, NDArray[Any]]
 
 
 class RoundResult(NamedTuple):
-    """The result of a round: the state in which the next one begins, and metrics and tables by name."""
+    """The result of a round: the next round's first state, and metrics and tables by name."""
 
     state: Tensors
     metrics: dict[str, float]
@@ -32,7 +32,7 @@ def require(holds: bool, message: str) -> None:
 
 
 def first(names: Iterable[str]) -> str:
-    """The first of the names; '' where there is none."""
+    """Return the first of the names, or ''."""
     return next(iter(names), "")
 
 
@@ -76,7 +76,7 @@ def part_of(name: str) -> str:
 
 
 def belongs(name: str, groups: Iterable[int]) -> bool:
-    """Whether a tensor has the name of one of the groups, as in ``policy/g00/w0``."""
+    """Return whether a tensor has the name of one of the groups, such as ``policy/g00/w0``."""
     return name.split("/")[1:2] in [[group_name(group)] for group in groups]
 
 
@@ -87,7 +87,7 @@ def instances(tensors: Mapping[str, NDArray[Any]], parts: Iterable[str], groups:
 
 
 def after(state: Tensors, spec: AlgorithmSpec, stage: str, group: int, outputs: Tensors) -> Tensors:
-    """The state after a stage wrote its parts for a group, without tensors of these parts that it does not return."""
+    """Return the state after a stage wrote its parts for a group. Missing tensors of these parts are gone."""
     parts = spec.stage(stage).writes
     replaced_tensors = instances(state, parts, [group])
     others = {name: array for name, array in state.items() if name not in replaced_tensors}
