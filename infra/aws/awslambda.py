@@ -48,10 +48,10 @@ class _Call:
 
 
 class LambdaInvoker:
-    """Calls functions and waits for their answers, each on a thread; at most `width` at once, the rest queue here.
+    """Calls functions and waits for their answers, each on a thread. At most `width` run at once, the rest queue here.
 
     `functions` maps a function's name to its name or ARN on Lambda, preferably of a published version. Only one thread
-    may call the invoker. The function enforces its own time-out, whose clock starts with the function.
+    may call the invoker. The function enforces its time-out, and the time-out starts together with the function.
 
     Lambda throttles calls when too many functions run. Throttled calls are retried for `patience_s`, and at least for
     the attempt's time-out. Other errors are not retried: after a broken connection the function runs on, and a second
@@ -80,11 +80,11 @@ class LambdaInvoker:
         if self._idle.acquire(blocking=False) or self._threads == self._width:
             return
         self._threads += 1
-        # Not joined at exit: the process would wait for functions whose results are no longer needed.
+        # Not joined at exit, because the process would wait for functions with useless results.
         Thread(target=self._serve, name=f"invoker-{self._threads}", daemon=True).start()
 
     def wait(self, timeout_s: float) -> list[Report]:
-        """Returns the reports that arrived; if there are none, waits for the first one for at most `timeout_s`."""
+        """Return the reports that arrived. If there are none, wait for the first report for at most `timeout_s`."""
         reports: list[Report] = []
         try:
             reports.append(self._reports.get(timeout=timeout_s))
@@ -98,9 +98,9 @@ class LambdaInvoker:
         self._withdrawn.set()
 
     def close(self) -> None:
-        """Drops queued and running calls and returns at once; idempotent.
+        """Drop queued and running calls and return at once. Idempotent.
 
-        Lambda cannot stop a running function: it runs to its end or its time-out, is billed, and may still store
+        Lambda cannot stop a running function, so it ends by itself or at its time-out and is billed. It may still store
         objects, which is harmless because keys are written once.
         """
         self._withdrawn.set()
@@ -145,10 +145,10 @@ class LambdaInvoker:
 
 
 class EventInvoker:
-    """Sends attempts to Lambda asynchronously, `threads` at once; completion sets report how they ended.
+    """Sends attempts to Lambda asynchronously, `threads` at once. Completion sets report how they ended.
 
-    Lambda may run an event more than once ("Asynchronous invocation", developer guide), so an event whose acceptance
-    is not known is sent again. `functions` as in `LambdaInvoker`.
+    Lambda may run an event more than once ("Asynchronous invocation", developer guide), so an event is sent again if
+    its acceptance is unknown. `LambdaInvoker` explains `functions`.
     """
 
     def __init__(self, cloud: Cloud, functions: Mapping[str, str], threads: int) -> None:
@@ -179,7 +179,7 @@ class EventInvoker:
         self._calls.clear()
 
     def _send(self, call: _Call, deadline: float) -> tuple[str, bool] | None:
-        """Why Lambda did not accept the event, and whether it may have; None if it did."""
+        """Return the reason why Lambda did not accept the event, and whether it may have. None if it did."""
         if len(call.body) > LARGEST_EVENT:
             return _too_large(call, LARGEST_EVENT), False
         may_run = False

@@ -1,8 +1,8 @@
-"""Objects in S3 whose makers keep one another from making the same object twice.
+"""Objects in S3 with claims, which keep two makers from making the same object.
 
-A claim is a write-once object beside the object that is to be made. It holds for a time, by the clock of S3, because
-nobody learns that a function has ended. Whoever gives a claim up without having made the object says so in a further
-object; the next claim has the next number.
+A claim is a write-once object next to the claimed object. It holds for a time, by the clock of S3, because the end of a
+function goes unnoticed. A maker that gives up a claim without its object stores a further object. The next claim has
+the next number.
 """
 
 import secrets
@@ -20,12 +20,12 @@ from marless.infra.aws.backoff import pauses
 from marless.infra.aws.error_messages import code, storage_errors
 from marless.infra.aws.s3 import S3Storage
 
-# Between looks at what another one makes.
+# Between looks at an object that another maker makes.
 _LONGEST_PAUSE_S = 1.0
 
 
 class ClaimedStorage(S3Storage):
-    """Storage with claims (`marless.functions.storage_port.ClaimedBlobs`); it counts its requests, for the bill."""
+    """Storage with claims (`marless.functions.storage_port.ClaimedBlobs`). It counts its requests, for the bill."""
 
     puts = gets = 0
 
@@ -41,7 +41,7 @@ class ClaimedStorage(S3Storage):
 
     @contextmanager
     def claim(self, key: str, longest_s: float) -> Iterator[None]:
-        """See `ClaimedBlobs`. Whoever waited for another's object finds it in the block, and holds no claim."""
+        """See `ClaimedBlobs`. A caller that waited for another maker finds the object, and holds no claim."""
         claim = self._claim(key, longest_s)
         try:
             yield
@@ -51,7 +51,7 @@ class ClaimedStorage(S3Storage):
             raise
 
     def _claim(self, key: str, longest_s: float) -> str:
-        """The claim that is this one's; '' once the object is there."""
+        """Return this maker's claim, or '' once the object exists."""
         mark = secrets.token_bytes(16)
         for number in count():
             claim = f"{key}.claim-{number}"
@@ -66,7 +66,7 @@ class ClaimedStorage(S3Storage):
         raise AssertionError  # numbers have no end
 
     def _made_by_another(self, key: str, claim: str, longest_s: float) -> bool:
-        """Waits until the object is there; false where the claim ends before."""
+        """Wait until the object exists. Returns False if the claim ends earlier."""
         for pause_s in pauses(_LONGEST_PAUSE_S):
             if self._age_s(key) is not None:
                 return True
@@ -77,8 +77,8 @@ class ClaimedStorage(S3Storage):
         raise AssertionError  # pauses have no end
 
     def _age_s(self, key: str) -> float | None:
-        """Seconds since the object was stored, less than one off, because the clock of S3 tells whole ones; None where
-        there is none."""
+        """Return seconds since the object was stored, less than one off, because the clock of S3 tells whole seconds.
+        None if the object is missing."""
         name = self._name(key)
         self.gets += 1
         with storage_errors("find", self._at(name)):

@@ -37,7 +37,7 @@ if sys.platform == "darwin":
 else:
     _IDLE = socket.TCP_KEEPIDLE
 # Keepalive probes begin after 45 s of silence and end a dead connection a minute later. NAT gateways forget silent
-# connections after 350 s (VPC user guide, "NAT gateway basics"), home routers sooner; with the kernel's default the
+# connections after 350 s (VPC user guide, "NAT gateway basics"), home routers sooner. With the kernel's default the
 # first probe comes after two hours (tcp(7)).
 _KEEPALIVE = [
     (socket.IPPROTO_TCP, _IDLE, 45),
@@ -45,8 +45,8 @@ _KEEPALIVE = [
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
 ]
 
-# With a given endpoint and keys the user's AWS configuration is not read, so errors in it do no harm.
-# Name in the file, name in the environment, default, conversion (`botocore.configprovider`).
+# With a given endpoint and keys, the user's AWS configuration is ignored, with any errors in it. Name in the file, name
+# in the environment, default, conversion (`botocore.configprovider`).
 _NOTHING_OF_THE_USER = {
     "profile": (None, None, None, None),
     "config_file": (None, None, os.devnull, None),
@@ -78,7 +78,7 @@ class Requests(msgspec.Struct, frozen=True):
 
 @dataclass
 class RepeatedRequests:
-    """Thread-safe; `count` is a handler of botocore's event ``before-send``."""
+    """Counts repeated requests, for any thread. `count` is a handler of botocore's event ``before-send``."""
 
     _sum: Requests = field(default_factory=Requests)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -100,8 +100,8 @@ class RepeatedRequests:
 
 
 # The most that a request takes that is not in its body. An item has at most 400 KB. In units of 4 KB, a query returns
-# at most 1 MB, and BatchGetItem 16 MB of 100 items, each of which is rounded up. UpdateItem takes the units of the
-# whole item (developer guide, "Constraints"; API reference, `Query`, `BatchGetItem` and `UpdateItem`).
+# at most 1 MB. BatchGetItem returns 16 MB of 100 items, each rounded up. UpdateItem takes the units of the whole item
+# (developer guide, "Constraints"; API reference, `Query`, `BatchGetItem` and `UpdateItem`).
 _MOST = {
     "PutObject": Requests(puts=1),
     "GetObject": Requests(gets=1),
@@ -116,7 +116,7 @@ _MOST = {
 
 def _request_units(operation: str, body: Any) -> Requests:
     if operation in ("PutItem", "DeleteItem"):
-        # The body has the item in base64, which is longer. What the first attempt replaced or deleted is gone.
+        # The body has the item in base64, which is longer. The item that the first attempt replaced or deleted is gone.
         return Requests(write_units=ceil(len(_bytes(body)) / 1024))
     return _MOST.get(operation, Requests())
 
@@ -129,7 +129,7 @@ def _bytes(value: Any) -> bytes:
 class Cloud:
     """A region of an account, accessed with one set of credentials.
 
-    `endpoint` replaces AWS's own addresses. `credentials` are (access key, secret, session token); without them the SDK
+    `endpoint` replaces AWS's own addresses. `credentials` are (access key, secret, session token). Without them the SDK
     uses its default provider chain (environment, profile, the function's role).
     """
 
@@ -145,8 +145,8 @@ class Cloud:
         return cls(endpoint=os.environ.get("AWS_ENDPOINT_URL"))
 
     def client(self, service: str, **settings: Any) -> Any:
-        """A thread-safe client of `service`. `settings` override those of `Config`; without `settings` every call
-        returns the same client."""
+        """A thread-safe client of `service`. `settings` override `Config`. Without `settings` every call returns the
+        same client."""
         with _MAKING:
             if settings:
                 return self._create(service, settings)
@@ -180,14 +180,14 @@ class Cloud:
         client.meta.events.register("before-send", self.retries.count)
         if not self.credentials:
             client.meta.events.register("provide-client-params", self._look_at_credentials)
-        # `Config` has no setting for the intervals (botocore issue 2916). The list is the one that new sockets get; a
-        # botocore that keeps it elsewhere uses the kernel's intervals.
+        # `Config` has no setting for the intervals (botocore issue 2916). New sockets get this list. A botocore that
+        # keeps it elsewhere uses the kernel's intervals.
         with suppress(AttributeError):
             client._endpoint.http_session._socket_options.extend(_KEEPALIVE)
         return client
 
     def _look_at_credentials(self, **_: Any) -> None:
-        """Gets them before a call does: what goes wrong is named, and no message will hold them."""
+        """Get credentials before a call does, so that errors name their cause and messages hide the credentials."""
         with named_causes():
             credentials = self._session.get_credentials()
             keys = credentials.get_frozen_credentials() if credentials else None
@@ -213,7 +213,7 @@ class Cloud:
 
 
 def _code_of_mfa(question: str) -> str:
-    """Asks on the terminal of this process; raises `EOFError` where there is none."""
+    """Ask on the terminal of this process. Raises `EOFError` if there is none."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR))
     except OSError:

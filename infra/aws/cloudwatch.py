@@ -1,4 +1,4 @@
-"""Reads the functions' log events from CloudWatch Logs; each function has a log group."""
+"""Reads the functions' log events from CloudWatch Logs. Each function has a log group."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ LATE_S = 60.0
 
 @dataclass(frozen=True)
 class Event:
-    """One event: `at` in seconds since 1970; events of one `stream`, an execution environment, are in order."""
+    """One event: `at` in seconds since 1970. Events of one `stream`, an execution environment, are in order."""
 
     at: float
     function: str
@@ -22,7 +22,7 @@ class Event:
 
 
 class Logs:
-    """The events of `groups`, names of log groups by function; a group of the functions `optional` may be missing."""
+    """The events of `groups`, names of log groups by function. A group of the functions `optional` may be missing."""
 
     def __init__(self, cloud: Cloud, groups: Mapping[str, str], optional: Collection[str] = ()) -> None:
         self._client = cloud.client("logs")
@@ -55,7 +55,7 @@ class Logs:
                     if event["eventId"] not in self._seen:
                         at = self._seen[event["eventId"]] = event["timestamp"] / 1000
                         yield Event(at, function, event["logStreamName"], event["message"].rstrip())
-                # A page may be empty and yet not the last one (API_FilterLogEvents, nextToken).
+                # An empty page need not be the last page (API_FilterLogEvents, nextToken).
                 if "nextToken" not in answer:
                     return
                 arguments["nextToken"] = answer["nextToken"]

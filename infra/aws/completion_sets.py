@@ -9,7 +9,7 @@ from marless.infra.aws.backoff import pauses
 from marless.infra.aws.clients import Cloud
 from marless.infra.aws.error_messages import storage_errors
 
-# Sets are needed for minutes only; the table's TTL deletes them some days later at no cost.
+# Sets are needed for minutes only. The table's TTL deletes them some days later at no cost.
 _KEPT_S = 7 * 24 * 3600
 # The limit of one BatchGetItem (DynamoDB developer guide, "Service quotas").
 _BATCH = 100
@@ -17,7 +17,7 @@ _ITEM = "set"
 
 
 class DynamoCompletions:
-    """The sets of one run under `scope` (``sets/<tenant>/<run>``); safe for any number of threads and processes.
+    """The sets of one run under `scope` (``sets/<tenant>/<run>``), safe for any number of threads and processes.
 
     `ADD` to a set is idempotent, so the SDK may repeat it when a reply is lost.
     """
@@ -27,7 +27,7 @@ class DynamoCompletions:
         self._table, self._scope = table, scope
 
     def add(self, name: str, member: bytes) -> frozenset[bytes]:
-        """Adds `member` to the set and returns the updated set; raises `StorageFault`."""
+        """Add `member` to the set and return the updated set. Raises `StorageFault`."""
         with storage_errors("report to the table", self._table):
             reply = self._client.update_item(
                 TableName=self._table,
@@ -42,7 +42,7 @@ class DynamoCompletions:
         return _members(reply["Attributes"])
 
     def read(self, names: Sequence[str]) -> list[frozenset[bytes]]:
-        """The sets in the order of `names`, read consistently; raises `StorageFault`."""
+        """Return the sets in the order of `names`, read consistently. Raises `StorageFault`."""
         members: dict[str, frozenset[bytes]] = {}
         for start in range(0, len(names), _BATCH):
             waiting: Any = {
@@ -67,7 +67,7 @@ class DynamoCompletions:
 
 
 def _members(attributes: dict[str, Any]) -> frozenset[bytes]:
-    """The set's members; none if `members` is of another type, because code in the tenant may write any value."""
+    """Return the set's members, or none of another type, because code in the tenant may write any value."""
     return frozenset(bytes(member) for member in attributes.get("members", {}).get("BS", ()))
 
 

@@ -1,4 +1,4 @@
-"""The deployment that a run uses; stored with the run, so a later deployment does not change it."""
+"""The deployment that a run uses. It is stored with the run, so a later deployment does not change it."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ import msgspec
 class DeploymentRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A tenant's deployment when the run began, and the run's name there, which stays when its folder is moved.
 
-    `functions` are the published versions that the run uses, by 'actor', 'learner', 'evaluator', 'coordinator';
+    `functions` are the published versions that the run uses, by 'actor', 'learner', 'evaluator', 'coordinator'.
     `memory_mb` and `timeout_s` are their settings. At most `width` functions run at once.
     """
 

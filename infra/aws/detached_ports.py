@@ -12,7 +12,7 @@ from marless.infra.aws.error_messages import storage_errors
 from marless.infra.aws.function_settings import Settings
 from marless.infra.aws.s3 import S3Heads, S3Storage
 
-# Events sent at once; an invocation is accepted in some ten milliseconds.
+# Events sent at once. An invocation is accepted in some ten milliseconds.
 _SENDING = 16
 
 
@@ -27,7 +27,7 @@ class RunPorts:
 
 
 class Deployed:
-    """A tenant's deployment; it keeps the ports of a run open for the next event."""
+    """A tenant's deployment. It keeps the ports of a run open for the next event."""
 
     def __init__(self, settings: Settings, cloud: Cloud) -> None:
         self.settings, self._cloud, self.retries = settings, cloud, cloud.retries
@@ -38,7 +38,7 @@ class Deployed:
         self._senders: dict[frozenset[tuple[str, str]], EventInvoker] = {}
 
     def wake(self, coordinator: str, run: str) -> None:
-        """Wakes the qualified function `coordinator` for the run; raises `StorageFault`."""
+        """Wake the qualified function `coordinator` for the run. Raises `StorageFault`."""
         with storage_errors("wake", coordinator):
             wake(self._lambda, coordinator, self.settings.tenant, run)
 

@@ -17,38 +17,38 @@ from marless.infra.aws.s3 import S3Storage
 
 # DynamoDB limits items to 400 KB including attribute names (developer guide, "Constraints in Amazon DynamoDB").
 LARGEST = 350 * 1024
-# Bytes of an item without its body and the run's name: 27 of attribute names, at most 36 of the partition key and 11 of
-# the item's name, 4 and 9 of the numbers, and at least 12 of the mark, which pads the item to this size. So the body's
-# size alone determines the billed write units.
+# Bytes of an item without its body and the run's name. They are 27 of attribute names, at most 36 of the partition key,
+# 11 of the item's name, 4 and 9 of the numbers, and at least 12 of the mark. The mark pads the item to this size. So
+# the body's size alone determines the billed write units.
 ITEM_OVERHEAD_BYTES = 100
 _NAMES, _MARK = len("scopeitemversionatwritebody"), 12
-# Attempts to read an item whose object is replaced between the reads of item and object.
+# Attempts to read an item if its object is replaced between the reads of item and object.
 _READS = 5
 
 _Item = dict[str, dict[str, Any]]
 
 
 class DynamoLedger:
-    """The items of one run under the partition key `scope`; safe for any number of threads, processes and machines.
+    """The items of one run under the partition key `scope`, safe for any number of threads, processes and machines.
 
     A body larger than `LARGEST` is stored as an object of `spill` under ``ledger/<item>/<version>-<sha256>``, and the
     item points to it. The object is stored before the item changes, and the objects of earlier versions are deleted
-    afterwards. So a writer that is killed in between leaves an object without an item, never an item without its
-    object; such objects are deleted with the next spilled body of the item, or with the run.
+    afterwards. So a killed writer may leave an object without an item, but every item has its object. Such objects are
+    deleted with the next spilled body of the item, or with the run.
 
-    Errors of AWS raise `StorageFault`. After a failed commit the item may have changed; load it to find out.
+    Errors of AWS raise `StorageFault`. After a failed commit the item may have changed, so load it to find out.
     """
 
     def __init__(self, cloud: Cloud, table: str, scope: str, spill: S3Storage) -> None:
         self._table, self._scope, self._spill = table, scope, spill
         self._partition = len(scope) - len(scope.rpartition("/")[2])
         self._ahead_s = 0.0  # how far DynamoDB's clock is ahead of this machine's
-        self._spilled: set[str] = set()  # items whose last version known here has its body in an object
+        self._spilled: set[str] = set()  # items with a body in an object, by their last known version
         with storage_errors("open", f"the table {table}"):
             self._client = cloud.client("dynamodb")
 
     def load(self, item: str) -> Record | None:
-        """The item, None if there is none; `at` is by the clock of the machine that wrote it."""
+        """Return the item, or None. `at` is by the clock of the machine that wrote it."""
         for _ in range(_READS):
             with storage_errors("read", self._at(item)):
                 reply = self._client.get_item(TableName=self._table, Key=self._key(item), ConsistentRead=True)
@@ -65,9 +65,9 @@ class DynamoLedger:
     def commit(self, item: str, body: bytes, version: int) -> int:
         """Replaces version `version` of `item` (0: it must not exist yet) and returns the new version.
 
-        The write is conditional, so of several writers with the same version one succeeds; the others get
-        `StaleVersion`. If the response of a successful write is lost, the SDK's retry is refused because of its own
-        write; random bytes of this commit, which DynamoDB returns with the refusal, identify that case.
+        The write is conditional, so only one of several writers with the same version succeeds. The others get
+        `StaleVersion`. If the response of a successful write is lost, that write makes the SDK's retry fail. Random
+        bytes of this commit, which DynamoDB returns with the refusal, identify that case.
         """
         new: _Item = {**self._key(item), "version": {"N": str(version + 1)}, "at": {"N": f"{time.time():.3f}"}}
         new["write"] = {"B": secrets.token_bytes(self._mark(item, new))}
@@ -88,7 +88,7 @@ class DynamoLedger:
         return version + 1
 
     def items(self, prefix: str, after: str = "") -> list[tuple[str, bytes]]:
-        """The items whose names start with `prefix`, sorted, with their bodies, read consistently.
+        """Return the items with this prefix of their names, sorted, with their bodies, read consistently.
 
         With `after`, which starts with `prefix` too, only names greater than it.
         """
@@ -112,7 +112,7 @@ class DynamoLedger:
         return [entry["item"]["S"] for entry in self._query("", {}, ["item"], ProjectionExpression="#item")]
 
     def remove(self, item: str) -> None:
-        """Removes the item, whatever its version; a missing item is ignored."""
+        """Remove any version of the item. A missing item is ignored."""
         with storage_errors("delete", self._at(item)):
             reply = self._client.delete_item(TableName=self._table, Key=self._key(item), ReturnValues="ALL_OLD")
         old: _Item = reply.get("Attributes", {})
@@ -128,7 +128,7 @@ class DynamoLedger:
         return time.time() + self._ahead_s
 
     def close(self) -> None:
-        """Closes the connections; idempotent."""
+        """Close the connections. Idempotent."""
         self._client.close()
 
     def _query(self, condition: str, values: _Item, names: list[str], **options: str) -> list[_Item]:
@@ -145,7 +145,7 @@ class DynamoLedger:
             return [entry for page in pages for entry in page["Items"]]
 
     def _replace(self, new: _Item, version: int) -> _Item:
-        """Writes `new` conditionally; returns `new`, or the item that made the condition fail."""
+        """Write `new` conditionally. Returns `new`, or the item that made the condition fail."""
         condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(version)"}
         if version != 0:
             condition = {
@@ -181,7 +181,7 @@ class DynamoLedger:
     def _tidy(self, item: str, version: int) -> None:
         folder = _folder(item)
         names = [key.removeprefix(folder) for key in self._spill.list(folder)]
-        # Names with a slash belong to other items, whose names begin with this one's.
+        # Names with a slash belong to other items, which begin with this item's name.
         old = [name for name in names if "/" not in name and int(name.partition("-")[0]) < version]
         self._spill.delete(f"{folder}{name}" for name in old)
 

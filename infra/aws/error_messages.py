@@ -90,14 +90,14 @@ _CUT_OFF = (exceptions.ConnectionClosedError, exceptions.ReadTimeoutError, excep
 
 
 class Unusable(exceptions.BotoCoreError):  # type: ignore[misc]  # published without type information
-    """What botocore lets through as other libraries raise it; the text names the cause and says what to do."""
+    """An error of another library that botocore does not wrap. The text names the cause and the remedy."""
 
     fmt = "{problem}"
 
 
 @contextmanager
 def named_causes() -> Iterator[None]:
-    """Turns what the SDK raises of other libraries, as it reads the user's AWS configuration, into `Unusable`."""
+    """Turn other libraries' errors into `Unusable`, while the SDK reads the user's AWS configuration."""
     try:
         yield
     except (exceptions.BotoCoreError, exceptions.ClientError):

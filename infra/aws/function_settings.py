@@ -19,7 +19,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """From the template's environment variables; raises `KeyError` for a missing one."""
+        """Read the template's environment variables. Raises `KeyError` for a missing variable."""
         return cls(
             bucket=environment["MARLESS_BUCKET"],
             table=environment["MARLESS_TABLE"],

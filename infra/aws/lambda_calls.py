@@ -1,5 +1,5 @@
-"""Calls of Lambda's API, one at a time, what their errors say of the function, and the responses as
-fields of a `Report`."""
+"""Calls of Lambda's API, one at a time: their errors in terms of the function, and responses as fields of a
+`Report`."""
 
 import re
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from marless.infra.aws.error_messages import code, storage_errors
 # The most time to connect, and to send a piece of a request (`invoke`), while 256 others share a slow line.
 _CONNECT_S = 30.0
 
-# With these, nothing has run and nothing is billed ("Invoke", API reference).
+# With these errors, the function has not started and costs nothing ("Invoke", API reference).
 _TURNED_AWAY = (
     "TooManyRequestsException",
     "ThrottlingException",
@@ -57,10 +57,10 @@ def invoking_client(cloud: Cloud, connections: int, answer_s: float) -> Any:
 
 
 def invoke(client: Any, function: str, payload: bytes, **how: str) -> Any:
-    """Lambda's response; raises `_SentInPart` for a request that was not sent whole.
+    """Return Lambda's response. Raises `_SentInPart` for a request that was not sent whole.
 
-    The body is a file, so it is sent in pieces, and the connect time-out, which counts while a request is sent, allows
-    for each piece instead of for all 6 MB. What was read of the file was sent or is about to be.
+    The body is a file, so it is sent in pieces. The connect time-out also counts while a request is sent, and so it
+    allows for each piece instead of for all 6 MB. Bytes read from the file were sent or are about to be.
     """
     body = BytesIO(payload)
     try:
@@ -72,12 +72,12 @@ def invoke(client: Any, function: str, payload: bytes, **how: str) -> Any:
 
 
 def turned_away(error: Exception) -> bool:
-    """Whether the function was certainly not started, for a transient reason."""
+    """Return whether the function was certainly not started, for a transient reason."""
     return code(error) in _TURNED_AWAY or isinstance(error, _UNSENT)
 
 
 def unclear(error: Exception) -> bool:
-    """Whether the function may have been started."""
+    """Return whether the function may have been started."""
     broke = isinstance(error, (HTTPClientError, IncompleteReadError)) and not isinstance(error, _UNSENT)
     return broke or status(error) >= 500
 
@@ -98,7 +98,7 @@ SMALLER = (
 
 # Lambda's own time-out, and the one that our entry point enforces for a single attempt.
 _TIMEOUTS = ("Sandbox.Timedout", "AttemptTimedOut")
-# Errors of the execution environment; their cause is in the function's log.
+# Errors of the execution environment. Their cause is in the function's log.
 _PLATFORM = ("Runtime.", "Sandbox.", "Extension.")
 # Lines that the function did not write.
 _NOT_ITS_OWN = re.compile(
@@ -121,7 +121,7 @@ _REPORTED_ERROR = b'{"errorType"'
 
 @dataclass(frozen=True, slots=True)
 class InvocationResult:
-    """How an invocation ended; fields as in `marless.functions.messages.exchange.Report`."""
+    """The end of an invocation, with fields of `marless.functions.messages.exchange.Report`."""
 
     outcome: Literal["answered", "timeout", "crash", "throttled", "withdrawn"]
     body: bytes = b""
@@ -130,7 +130,7 @@ class InvocationResult:
 
 @dataclass(frozen=True, slots=True)
 class Metering:
-    """The metering of the REPORT line; fields as in `marless.functions.messages.exchange.Report`."""
+    """The metering of the REPORT line, with fields of `marless.functions.messages.exchange.Report`."""
 
     duration_ms: float = 0.0
     init_ms: float = 0.0
@@ -140,7 +140,7 @@ class Metering:
 
 
 def parse_result(function_error: bool, payload: bytes, log: str) -> InvocationResult:
-    """`function_error`: whether Lambda reported a function error; `log`: the end of the invocation's log, 4 KB at most.
+    """`function_error`: whether Lambda reported a function error. `log`: the end of the invocation's log, 4 KB at most.
 
     A payload of `reported_error` is an error although Lambda reported none.
     """
@@ -166,7 +166,7 @@ def reported_error(error: Exception) -> dict[str, str]:
 
 
 def metering(log: str) -> Metering | None:
-    """The metering in the last REPORT line of a log; None if it has none."""
+    """Return the metering in the last REPORT line of a log, or None."""
     line = next((line for line in reversed(log.splitlines()) if line.startswith("REPORT ")), None)
     if line is None:
         return None

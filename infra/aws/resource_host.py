@@ -22,7 +22,7 @@ from marless.infra.aws.resource_settings import OUTCOMES, AskableFunction, CallE
 
 # A function may have to be started first, and ends by itself some seconds after its time limit.
 _START_S = 30.0
-# Threads of one function; further calls wait for one.
+# Threads of one function. Further calls wait for a thread.
 _MOST_THREADS = 64
 
 
@@ -30,8 +30,8 @@ class LambdaResources:
     """Asks `functions`, by the name of the resource. Calls go side by side, each on a thread, as many as there are
     slots.
 
-    A resource's function has its slots reserved, so Lambda throttles calls beyond them: they are repeated within the
-    time limit of an attempt, and nothing is billed for them. Other failures are attempts.
+    A resource's function has its slots reserved, so Lambda throttles calls beyond them. They are repeated within the
+    time limit of an attempt, and cost nothing. Other failures are attempts.
     """
 
     def __init__(self, cloud: Cloud, functions: Mapping[str, AskableFunction]) -> None:
@@ -56,8 +56,7 @@ class LambdaResources:
             ask = partial(self._outcome, name, since, batch, is_over)
             return list(threads.map(lambda call: batch.outcome(partial(ask, call)), calls))
         finally:
-            # Whoever is interrupted at its time limit does not wait for answers that it will not need, and asks for no
-            # more of them.
+            # A caller that is interrupted at its time limit neither waits for useless answers nor asks for more.
             is_over.set()
             threads.shutdown(wait=False, cancel_futures=True)
 

@@ -1,6 +1,6 @@
-"""What deployed functions know of external resources, and the event with which one asks another.
+"""The settings of external resources in deployed functions, and the event by which one asks another.
 
-Environment variables, which a deployment fills in, have what each serves and may ask. So an event cannot name code.
+A deployment sets environment variables with the resources that each function serves and may ask. Events name no code.
 """
 
 import msgspec
@@ -14,8 +14,8 @@ SERVES = "MARLESS_RESOURCE"
 
 
 class AskableFunction(msgspec.Struct, frozen=True):
-    """The function of a resource: the ARN of its version, how many of it run at once, and as in `Resource` its time
-    limit and its attempts."""
+    """The function of a resource: the ARN of its version, its concurrency, and the time limit and attempts of
+    `Resource`."""
 
     function: str
     slots: int
@@ -32,7 +32,7 @@ class OwnResource(msgspec.Struct, frozen=True):
 
 
 class CallEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One attempt at a call; the answer is kept among the objects of `run`, if it is kept. Encoded as JSON."""
+    """One attempt at a call. The answer is kept among the objects of `run`, if it is kept. Encoded as JSON."""
 
     call: ResourceCall = msgspec.field(name="action")
     run: str = ""

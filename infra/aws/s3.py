@@ -27,7 +27,7 @@ from marless.infra.object_keys import check_key, check_prefix
 # The metadata key (x-amz-meta-sha256) of an object's hash, for readers of the header alone.
 SHA256 = "sha256"
 
-# The bucket expires objects with this tag after some days; see the lifecycle in template.yaml.
+# The bucket expires objects with this tag after some days, see the lifecycle in template.yaml.
 _TRAJECTORY, _PASSING_BY = ".trajectory.safetensors", {"Tagging": "marless-kind=trajectory"}
 # The limit of one DeleteObjects (API reference, "DeleteObjects").
 _BATCH = 1000
@@ -45,14 +45,14 @@ class _Torn(Exception):
 
 
 class _Undeleted(ClientError):  # type: ignore[misc]  # published without type information
-    """S3 did not delete all requested objects; holds one of the errors."""
+    """S3 did not delete all requested objects. It holds one of the errors."""
 
 
 class S3Storage:
-    """Write-once objects in `bucket` under `prefix`; safe for any number of threads, processes and machines.
+    """Write-once objects in `bucket` under `prefix`, safe for any number of threads, processes and machines.
 
-    Keys that could lead outside `prefix` raise `ValueError`. Errors of S3 raise `StorageFault`; the SDK has retried
-    throttled (503 Slow Down) and unanswered requests before.
+    Keys that could lead outside `prefix` raise `ValueError`. Errors of S3 raise `StorageFault`. Before that, the SDK
+    has retried throttled (503 Slow Down) and unanswered requests.
     """
 
     def __init__(self, cloud: Cloud, bucket: str, prefix: str) -> None:
@@ -62,11 +62,11 @@ class S3Storage:
             self._client = cloud.client("s3")
 
     def get(self, key: str, size: int | None = None) -> bytes:
-        """The object's bytes; raises `NoSuchObject` or `StorageFault`, and `CorruptObject` for another size."""
+        """Return the object's bytes. Raises `NoSuchObject` or `StorageFault`, and `CorruptObject` for another size."""
         name = self._name(key)
 
         def read() -> bytes:
-            """The object, in one request; a connection that breaks within the body is worth another."""
+            """Return the object, in one request. A connection that breaks within the body is worth another request."""
             reply = self._client.get_object(Bucket=self._bucket, Key=name)
             with closing(reply["Body"]) as body:
                 if size is not None and reply["ContentLength"] != size:
@@ -87,11 +87,11 @@ class S3Storage:
                 raise
 
     def put(self, key: str, body: bytes) -> None:
-        """Stores `body` atomically; raises `KeyTaken` if the key holds an object, even with the same bytes.
+        """Store `body` atomically. Raises `KeyTaken` if the key holds an object, even with the same bytes.
 
         The write is conditional (User Guide, "Conditional writes"), so of any number of writers at most one succeeds.
         If the response of a successful write is lost, the SDK's retry finds the key taken by this same writer. So after
-        `KeyTaken` the object may be the caller's own; callers read it to find out.
+        `KeyTaken` the object may be the caller's own. Callers read it to find out.
         """
         name = self._name(key)
         request = {
@@ -113,14 +113,14 @@ class S3Storage:
                 raise
 
     def persist(self, keys: Iterable[str]) -> None:
-        """Raises `NoSuchObject` if a key holds nothing; S3's accepted writes are durable."""
+        """Raise `NoSuchObject` if a key holds nothing. S3's accepted writes are durable."""
         key_list = list(keys)
         with ThreadPoolExecutor(_LOOKING) as pool:
             for _ in pool.map(self._find, key_list):
                 pass
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Removes objects; missing keys are ignored."""
+        """Remove objects. Missing keys are ignored."""
         names = [self._name(key) for key in keys]
         for start in range(0, len(names), _BATCH):
             self._delete(names[start : start + _BATCH])
@@ -139,7 +139,7 @@ class S3Storage:
         remaining = names
 
         def delete() -> None:
-            """Deletes those that remain, in one request; raises for the first that S3 does not delete."""
+            """Delete the remaining objects in one request. Raises for the first that S3 does not delete."""
             nonlocal remaining
             objects = [{"Key": name} for name in remaining]
             reply = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects, "Quiet": True})
@@ -175,33 +175,33 @@ class S3Storage:
 
 
 def tenant_runs(cloud: Cloud, settings: Settings) -> list[str]:
-    """The names of the tenant's runs, sorted; does not list their objects. Raises `StorageFault`."""
+    """Return the names of the tenant's runs, sorted, without listing their objects. Raises `StorageFault`."""
     prefix = settings.objects("").removesuffix("/")
     with storage_errors("list", f"s3://{settings.bucket}/{prefix}"):
         pages = cloud.client("s3").get_paginator("list_objects_v2")
         result_pages = pages.paginate(Bucket=settings.bucket, Prefix=prefix, Delimiter="/")
-        # The search yields None for a page without runs.
+        # The search yields None for an empty page.
         names = [entry["Prefix"] for entry in result_pages.search("CommonPrefixes[]") if entry]
     return sorted(name.removeprefix(prefix).removesuffix("/") for name in names)
 
 
-# Most headers are shorter; a longer one takes a second request.
+# Most headers are shorter. A longer header takes a second request.
 _FIRST = 16 * 1024
 _THREADS = 16
 _LENGTH = 8
-# Headers hold returns and small tables; a longer one is not ours and is not read.
+# Headers hold returns and small tables. A longer header is foreign, so it is ignored.
 _LONGEST = 16 * 1024 * 1024
 
 
 class S3Heads:
-    """Reads headers of objects in `bucket` under `prefix`; safe for any number of threads."""
+    """Reads headers of objects in `bucket` under `prefix`, safe for any number of threads."""
 
     def __init__(self, cloud: Cloud, bucket: str, prefix: str) -> None:
         self._client, self._bucket, self._prefix = cloud.client("s3"), bucket, prefix
         self._pool = ThreadPoolExecutor(_THREADS)
 
     def __call__(self, keys: Sequence[str]) -> list[ObjectHead | None]:
-        """The headers in the order of `keys`, None where there is no object; raises `StorageFault`."""
+        """Return the headers in the order of `keys`, with None for missing objects. Raises `StorageFault`."""
         return list(self._pool.map(self._head, keys))
 
     def _head(self, key: str) -> ObjectHead | None:

@@ -20,7 +20,7 @@ _WIDTH = 4
 
 
 def empty(cloud: Cloud, bucket: str) -> int:
-    """Deletes all objects with all versions and delete markers, and all incomplete multipart uploads; returns their
+    """Delete all objects with all versions and delete markers, and all incomplete multipart uploads. Returns their
     number, 0 if the bucket does not exist. Raises `DeploymentFault` if S3 does not delete an object, and `ClientError`.
     """
     client = cloud.client("s3")
@@ -31,7 +31,7 @@ def empty(cloud: Cloud, bucket: str) -> int:
 
 
 def remove(cloud: Cloud, bucket: str) -> int:
-    """Empties the bucket and deletes it; returns the number of deleted objects, 0 for a missing bucket.
+    """Empty the bucket and delete it. Returns the number of deleted objects, 0 for a missing bucket.
 
     Raises `DeploymentFault` and `ClientError`.
     """

@@ -26,7 +26,7 @@ from marless.infra.deployment.template import fill_in, text, with_defaults
 
 # API_CreateStack, TemplateBody and TemplateURL.
 _LONGEST_TEMPLATE, _LONGEST_FILE = 51_200, 1_000_000
-# Another process may deploy at the same time; its stack is then updated.
+# Another process may deploy at the same time. Its stack is then updated.
 _ATTEMPTS = 3
 _SUCCEEDED = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 
@@ -42,12 +42,12 @@ def deploy(
     say: Say = lambda line: None,
     wait: Wait = time.sleep,
 ) -> Deployment:
-    """Creates or updates the tenant's stack; idempotent.
+    """Create or update the tenant's stack. Idempotent.
 
-    `parameters` are the template's except Tenant and Release; omitted ones have their defaults.
-    `template` replaces the shipped one. `tags` are the stack's, beside its tenant; None keeps those that it has.
+    `parameters` are the template's except Tenant and Release. Omitted parameters have their defaults. `template`
+    replaces the shipped one. `tags` are the stack's tags besides its tenant. None keeps its present tags.
     CloudFormation acts as `service_role` (ARN). `say` is called with a line for every step. A new version of each
-    changed function is published; earlier versions stay. A stack whose creation failed is removed and created again.
+    changed function is published. Earlier versions stay. A stack with a failed creation is removed and created again.
     Raises `DeploymentFault` with the first failure, `StorageFault` if AWS refuses a request.
     """
     name, stacks = stack_name(tenant), Stacks(cloud, wait)
@@ -69,10 +69,9 @@ def preview(
     service_role: str | None = None,
     wait: Wait = time.sleep,
 ) -> Sequence[Change]:
-    """What `deploy` with the same arguments would change, by a change set that is deleted; uploads nothing but a
-    template that is too long for a request.
+    """Return the changes that `deploy` with the same arguments would make, by a change set that is deleted.
 
-    Raises `DeploymentFault` if the stack cannot be changed now, `StorageFault` if AWS refuses a request.
+    It uploads only a too long template. Raises `DeploymentFault` if the stack cannot be changed now, or `StorageFault`.
     """
     name, stacks = stack_name(tenant), Stacks(cloud, wait)
     with storage_errors("preview", f"stack {name}"):
@@ -91,9 +90,9 @@ def filled_in(
     packages: Packages | None = None,
     say: Say = lambda line: None,
 ) -> str:
-    """The template that `deploy` sends, with the parameters' values as defaults; its packages are uploaded.
+    """Return the template that `deploy` sends, with the parameters' values as defaults. Its packages are uploaded.
 
-    The stack is not touched. An image does not expire, because it is not known when it is deployed. Raises as `deploy`.
+    The stack is not touched. Images do not expire, as they may be deployed at any time. Raises the errors of `deploy`.
     """
     name = stack_name(tenant)
     with storage_errors("prepare", f"stack {name}"):
@@ -176,7 +175,7 @@ def _failure(stacks: Stacks, name: str, stack: Stack | None) -> str:
 
 
 def forget_unborn(cloud: Cloud, stack: Stack, say: Say) -> None:
-    """Deletes the versions that a failed and rolled back update published; raises `ClientError`.
+    """Delete the versions that a failed and rolled back update published. Raises `ClientError`.
 
     The template retains versions that a stack drops, these included. The next update would publish the same version
     again, which Lambda does not do for a function that equals its last version (API_PublishVersion). No run uses them:

@@ -15,9 +15,9 @@ class Deployment:
     """A tenant's deployment.
 
     By role ('actor', 'learner', 'evaluator', 'coordinator'): `functions` are the ARNs of the published versions,
-    `memory_mb` and `timeout_s` their settings. `dead_letters` is the queue's URL. `code` is the SHA-256 of the program;
+    `memory_mb` and `timeout_s` their settings. `dead_letters` is the queue's URL. `code` is the SHA-256 of the program.
     `concurrency` is reserved for each worker function, None if they share the account's. `resources` are the external
-    resources by name, each of which has a function.
+    resources by name, each with a function.
     """
 
     stack: str
@@ -36,7 +36,7 @@ class Deployment:
 
 
 def describe(cloud: Cloud, stack: str) -> Deployment | None:
-    """Returns the deployment of the stack, or None if no stack exists or its creation failed.
+    """Return the deployment of the stack, or None if it is missing or its creation failed.
 
     Raises `StorageFault` if AWS refuses the request or cannot be reached.
     """

@@ -19,12 +19,12 @@ from marless.infra.deployment.stack import (
 
 
 class ListCall(NamedTuple):
-    """How to list a service's resources: the call, and the JMESPath of the names in its response."""
+    """A call that lists a service's resources, and the JMESPath of the names in its response."""
 
     service: str
     call: str
     names: str
-    # The argument that filters by prefix; every listed name is checked anyway.
+    # The argument that filters by prefix. Every listed name is checked anyway.
     prefix: str = ""
     # The argument that names the account.
     account: str = ""

@@ -16,16 +16,16 @@ from marless.infra.aws.clients import Cloud
 from marless.infra.deployment.stack import RESOURCE, ROLES, DeploymentFault, Say, artifacts_bucket, repository
 from marless.infra.packaging import containers
 
-# Images of failed deployments expire; those that a function uses have a second tag and stay: a version keeps using its
-# image. "An image that matches the tagging requirements of a rule cannot be expired by a rule with a lower priority"
-# (Amazon ECR user guide, "Automate the cleanup of images by using lifecycle policies in Amazon ECR").
+# Images of failed deployments expire. Images of functions have a second tag and stay, because a version keeps using its
+# image. ECR's rule: "An image that matches the tagging requirements of a rule cannot be expired by a rule with a lower
+# priority". Source: Amazon ECR user guide, "Automate the cleanup of images by using lifecycle policies in Amazon ECR".
 LIVE_TAG = "live-"
 _LIFECYCLE = (Path(__file__).parent / "policies" / "images.json").read_text("utf-8")
 
 
 @dataclass(frozen=True)
 class Image:
-    """A container image to build from the folder `context`; `tag` is a digest of all that goes into it."""
+    """A container image to build from the folder `context`. `tag` is a digest of all its inputs."""
 
     context: Path
     tag: str
@@ -36,7 +36,7 @@ class Packages:
     """The files of a deployment: zip archives by role, one for all external resources, and the learner's image if it is
     one.
 
-    Roles without either are not uploaded: in an emulated account the program runs from its folders.
+    Roles without a package need no upload: in an emulated account the program runs from its folders.
     """
 
     archives: Mapping[str, Path] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Packages:
 
 
 def addresses(cloud: Cloud, account: str, region: str, tenant: str, packages: Packages) -> Mapping[str, str]:
-    """Where `upload` puts the packages, by role; sends nothing."""
+    """Return the addresses where `upload` puts the packages, by role, without sending anything."""
     bucket = artifacts_bucket(account, region, tenant)
     code = _unpacked(bucket)
     code |= {role: f"s3://{bucket}/{_key(role, archive.read_bytes())}" for role, archive in packages.archives.items()}
@@ -56,7 +56,7 @@ def addresses(cloud: Cloud, account: str, region: str, tenant: str, packages: Pa
 
 
 def upload(cloud: Cloud, account: str, region: str, tenant: str, packages: Packages, say: Say) -> Mapping[str, str]:
-    """Uploads packages that are not there yet; returns their addresses by role.
+    """Upload packages that are not there yet. Returns their addresses by role.
 
     Raises `ClientError`, `ContainerFault` and `DeploymentFault`.
     """
@@ -72,7 +72,7 @@ def upload(cloud: Cloud, account: str, region: str, tenant: str, packages: Packa
 
 
 def upload_template(cloud: Cloud, account: str, region: str, tenant: str, template: str) -> str:
-    """Uploads the template, and returns its address; raises `ClientError`."""
+    """Upload the template, and return its address. Raises `ClientError`."""
     bucket, body, client = artifacts_bucket(account, region, tenant), template.encode(), cloud.client("s3")
     _make_bucket(cloud, bucket, account, region)
     key = f"template/{hashlib.sha256(body).hexdigest()}.yaml"
@@ -85,7 +85,7 @@ def _unpacked(bucket: str) -> dict[str, str]:
 
 
 def keep_image(cloud: Cloud, tenant: str, address: str) -> None:
-    """Keeps the image at `address` from expiring (Amazon ECR user guide, "Retagging an image"); raises `ClientError`.
+    """Keep the image at `address` from expiring (Amazon ECR user guide, "Retagging an image"). Raises `ClientError`.
 
     Does nothing for an address in S3.
     """
@@ -176,7 +176,7 @@ def _make_repository(registry: Any, name: str) -> str:
 
 
 def _run(engine: str, *arguments: str, input_text: str = "") -> str:
-    """Returns the engine's output; `input_text` goes to its standard input, which process lists do not show."""
+    """Return the engine's output. `input_text` goes to its standard input, which process lists do not show."""
     process = subprocess.run(
         [engine, *arguments], input=input_text, capture_output=True, encoding="utf-8", errors="replace", check=False
     )

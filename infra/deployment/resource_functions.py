@@ -1,7 +1,7 @@
-"""The functions of external resources: one for each in a tenant's stack, beside those that train.
+"""The functions of external resources: one for each in a tenant's stack, in addition to the functions that train.
 
 The stack's parameter `ExternalResources` has them as JSON, so that later deployments know them. The template has their
-role and their log group; their functions are added to it here. An actor, learner or evaluator has their versions in its
+role and their log group. This module adds their functions. An actor, learner or evaluator has their versions in its
 environment, so a run that keeps the versions that it began with keeps theirs.
 """
 
@@ -20,8 +20,8 @@ from marless.infra.deployment.stack import RESOURCE, DeploymentFault, resource_f
 
 PARAMETER, TOKENS = "ExternalResources", "ResourceTokens"
 
-# What lets a function end by itself, and say why, before Lambda ends it; and the longest time-out
-# (Lambda developer guide, "Lambda quotas").
+# Seconds for a function to end by itself with a message, before Lambda ends it, and the longest time-out (Lambda
+# developer guide, "Lambda quotas").
 _MARGIN_S, _LONGEST_S = 5, 900
 # API_CreateFunction, FunctionName.
 _LONGEST_NAME = 64
@@ -32,12 +32,12 @@ _PARAMETERS = JsonDecoder[dict[str, Resource]](dict[str, Resource])
 
 
 def to_parameter(resources: Mapping[str, Resource]) -> str:
-    """The value of the stack's parameter; '' without a resource."""
+    """Return the value of the stack's parameter, or ''."""
     return to_json_text({name: _set(resource) for name, resource in sorted(resources.items())}) if resources else ""
 
 
 def of_parameter(text: str) -> dict[str, Resource]:
-    """The resources of a stack by name; raises `DeploymentFault` where another version of this program wrote them."""
+    """Return the resources of a stack by name. Raises `DeploymentFault` if another program version wrote them."""
     try:
         return _PARAMETERS.decode(text.encode()) if text else {}
     except Undecodable as error:
@@ -45,8 +45,8 @@ def of_parameter(text: str) -> dict[str, Resource]:
 
 
 def logical_id(name: str) -> str:
-    """The name of a resource's function in the template, which takes letters and digits alone. No two are alike,
-    because a resource's name has no capitals, and none is that of another part, such as ResourceRole."""
+    """The name of a resource's function in the template, which takes letters and digits alone. All are different,
+    because a resource's name has no capitals. They also differ from other parts, such as ResourceRole."""
     return f"Resource{name[0].upper()}{name[1:].replace('_', 'X')}Function"
 
 
@@ -100,7 +100,7 @@ def _function(name: str, resource: Resource, token: str) -> str:
 
 
 def _askable(resources: Mapping[str, Resource]) -> str:
-    """As YAML, in which CloudFormation fills in the ARNs of the versions."""
+    """Return YAML that lets CloudFormation fill in the ARNs of the versions."""
     askable = {
         name: AskableFunction(f"${{{logical_id(name)}.Version}}", resource.slots, resource.timeout_s, resource.attempts)
         for name, resource in sorted(resources.items())

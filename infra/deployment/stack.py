@@ -24,9 +24,9 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 _PROPOSING = ("CREATE_PENDING", "CREATE_IN_PROGRESS")
 # After so many seconds of waiting one hears how far it is, with so many resources by name.
 _SILENCE_S, _NAMED = 10.0, 3
-# How CloudFormation says that a change set has no changes: without a code, and in either way.
+# CloudFormation's messages about a change set without changes: they have no code, and two forms.
 _NO_CHANGES = ("didn't contain changes", "No updates are to be performed")
-# No resource of ours takes longer to create or delete; CloudFormation gives up much earlier.
+# Resources of ours take less time to create or delete, and CloudFormation gives up much earlier.
 _PATIENCE_S = 3600.0
 
 # Creation failed: the stack holds no user data, so it is removed and created again. DELETE_FAILED is not listed: such a
@@ -49,7 +49,7 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 
 
 class DeploymentFault(Exception):
-    """A stack could not be created, updated or removed; the message is one line with advice."""
+    """A stack could not be created, updated or removed. The message is one line with advice."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class StackPart:
-    """A resource that a stack has or had. `id` is its physical id; `is_skipped`: the stack was deleted without it."""
+    """A resource that a stack has or had. `id` is its physical id. `is_skipped`: the stack was deleted without it."""
 
     logical: str
     type: str
@@ -81,10 +81,10 @@ class StackPart:
 
 @dataclass(frozen=True)
 class Request:
-    """What a stack is to be: filled-in template, parameters, tags.
+    """The wanted state of a stack: filled-in template, parameters, tags.
 
-    A template that is too long for a request lies at `template_url` in S3. CloudFormation acts as `service_role` (ARN);
-    without one, as it did before, which at first is as the caller.
+    A template that is too long for a request lies at `template_url` in S3. CloudFormation acts as `service_role` (ARN).
+    Without a role it acts as before, which at first means as the caller.
     """
 
     template: str
@@ -94,7 +94,7 @@ class Request:
     template_url: str = ""
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of CreateStack, UpdateStack and CreateChangeSet beside the stack's name."""
+        """Return the arguments of CreateStack, UpdateStack and CreateChangeSet besides the stack's name."""
         role = {"RoleARN": self.service_role} if self.service_role else {}
         return {
             **({"TemplateURL": self.template_url} if self.template_url else {"TemplateBody": self.template}),
@@ -106,7 +106,7 @@ class Request:
 
 
 class Change(NamedTuple):
-    """A change of a resource. `action` is Add, Modify or Remove; `replacement` True, False, Conditional or, if new,
+    """A change of a resource. `action` is Add, Modify or Remove. `replacement` is True, False, Conditional or, if new,
     ''."""
 
     action: str
@@ -132,7 +132,7 @@ class Stacks:
         self._wait = wait
 
     def find(self, name: str) -> Stack | None:
-        """The stack of that name or id; None if it does not exist or was deleted."""
+        """Return the stack of that name or id, or None if it is missing or was deleted."""
         try:
             description = self.client.describe_stacks(StackName=name)["Stacks"][0]
         except ClientError as error:
@@ -153,7 +153,7 @@ class Stacks:
         )
 
     def wait_until_stable(self, name: str, say: Say = lambda line: None) -> Stack | None:
-        """The stack when its operation has ended; `say` is told now and then how far it is. Raises `DeploymentFault`
+        """Return the stack when its operation has ended. `say` gets the progress now and then. Raises `DeploymentFault`
         when it takes longer than an hour."""
         give_up, pause_s, silent_s = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S, 0.0
         while (stack := self.find(name)) is not None and stack.busy:
@@ -184,8 +184,8 @@ class Stacks:
     def put(self, name: str, exists: bool, request: Request) -> Put:
         """Starts the creation, with termination protection, or the update of a stack.
 
-        The update is that of a change set, because CloudFormation does not compare a template with a transform: every
-        UpdateStack with one is an update.
+        The update goes through a change set, because CloudFormation does not compare a template with a transform. Every
+        UpdateStack with a transform would be an update.
         """
         try:
             if not exists:
@@ -204,7 +204,7 @@ class Stacks:
         return "begun"
 
     def preview(self, name: str, exists: bool, request: Request) -> Sequence[Change]:
-        """What `put` would change; nothing is left of the change set, nor of a new stack."""
+        """Return the changes that `put` would make. The change set and a new stack are deleted again."""
         change_set = self._propose(name, "UPDATE" if exists else "CREATE", request)
         self.client.delete_change_set(**change_set.address)
         if not exists:
@@ -230,7 +230,7 @@ class Stacks:
         return _ChangeSet(address, [_change(one["ResourceChange"]) for one in changes])
 
     def why(self, stack: str) -> str:
-        """The first failure of the last operation: the resource and the reason; '' if there was none.
+        """Return the first failure of the last operation: the resource and the reason, or ''.
 
         A failure without a resource has the stack's reason.
         """
@@ -247,7 +247,7 @@ class Stacks:
         return first
 
     def past(self, name: str) -> Iterator[str]:
-        """The ids of deleted stacks of that name; CloudFormation lists them for 90 days."""
+        """Yield the ids of deleted stacks of that name. CloudFormation lists them for 90 days."""
         pages = self.client.get_paginator("list_stacks").paginate(StackStatusFilter=["DELETE_COMPLETE"])
         for page in pages:
             yield from (one["StackId"] for one in page["StackSummaries"] if one["StackName"] == name)
@@ -273,25 +273,25 @@ class Stacks:
 
 
 def stack_name(tenant: str) -> str:
-    """The name of the tenant's stack; raises `ValueError` for an invalid tenant name."""
+    """Return the name of the tenant's stack. Raises `ValueError` for an invalid tenant name."""
     if not _TENANT.fullmatch(tenant):
         raise ValueError(f"{tenant!r} cannot be a tenant: take up to 31 lower-case letters, digits and hyphens")
     return f"marless-{tenant}"
 
 
 def function_names(stack: str) -> list[str]:
-    """The names that functions of the stack may have, as in the template; see
+    """Return the names that functions of the stack may have in the template, see
     `marless.infra.deployment.template.fill_in`."""
     return [f"{stack}-{role}{suffix}" for role in ROLES for suffix in ("", IMAGE_SUFFIX)]
 
 
 def resource_function(stack: str, resource: str) -> str:
-    """The name of a resource's function. No tenant's name has an underscore, so no other stack has such functions."""
+    """The name of a resource's function. Tenants' names have no underscore, so it cannot belong to another stack."""
     return f"{stack}_{resource}"
 
 
 def artifacts_bucket(account: str, region: str, tenant: str) -> str:
-    """The bucket of the tenant's packages; where S3 would refuse the name, a digest replaces the tenant."""
+    """Return the bucket of the tenant's packages. If S3 would refuse the name, a digest replaces the tenant."""
     start = f"marless-artifacts-{account}-{region}-"
     whole = start + tenant
     return whole if _BUCKET.fullmatch(whole) else start + hashlib.sha256(tenant.encode()).hexdigest()[:12]

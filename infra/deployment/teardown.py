@@ -16,10 +16,10 @@ _PAUSES_S = (1.0, 5.0, 20.0)
 
 
 def teardown(cloud: Cloud, tenant: str, say: Say = lambda line: None, wait: Wait = time.sleep) -> list[str]:
-    """Removes the tenant's deployment with its runs; returns a line for each remaining resource, none on success.
+    """Remove the tenant's deployment with its runs. Returns a line for each remaining resource, none on success.
 
-    Idempotent; also removes a deployment that failed half-way, or whose stack was deleted elsewhere. Raises
-    `StorageFault` if AWS refuses a request.
+    It is idempotent, and also removes a half-made deployment or one with a deleted stack. Raises `StorageFault` if AWS
+    refuses a request.
     """
     name, stacks = stack_name(tenant), Stacks(cloud, wait)
     with storage_errors("remove", f"stack {name}"):
@@ -61,7 +61,7 @@ def _finally(cloud: Cloud, ownership: Owned, stuck: Collection[StackPart], wait:
 
 
 def remove_stack(stacks: Stacks, stack: Stack, say: Say) -> None:
-    """Lifts the stack's protection and deletes it; raises `DeploymentFault` if CloudFormation fails.
+    """Lift the stack's protection and delete it. Raises `DeploymentFault` if CloudFormation fails.
 
     Bucket and table stay behind.
     """
@@ -73,7 +73,7 @@ def remove_stack(stacks: Stacks, stack: Stack, say: Say) -> None:
 
 
 def remove_kept(cloud: Cloud, stacks: Stacks, stack: Stack, say: Say) -> None:
-    """Deletes what the deleted stack left behind; raises `DeploymentFault` and `ClientError`."""
+    """Delete the resources that the deleted stack left behind. Raises `DeploymentFault` and `ClientError`."""
     for part in stacks.parts(stack.id):
         if part.is_skipped and part.type in leftovers.DELETIONS:
             say(f"removing {_line(part)}")
@@ -81,7 +81,7 @@ def remove_kept(cloud: Cloud, stacks: Stacks, stack: Stack, say: Say) -> None:
 
 
 def _try_to_remove(stacks: Stacks, stack: Stack, say: Say) -> None:
-    """Removes the stack; a failure is only logged, because the caller reports a remaining stack."""
+    """Remove the stack. A failure is only logged, because the caller reports a remaining stack."""
     try:
         remove_stack(stacks, stack, say)
     except DeploymentFault as fault:

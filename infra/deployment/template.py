@@ -19,11 +19,11 @@ _DEFAULT = re.compile(r"    Default: (\"[^\"]*\"|\S+)")
 _BODY_INDENT = " " * 8
 _PATTERN = re.compile(r"    AllowedPattern: \"(.*)\"")
 _VALUES = re.compile(r"    AllowedValues: \[(.*)\]")
-# Parameters of every function, beside those named after it.
+# Parameters of every function, besides parameters named after it.
 _OF_EVERY_FUNCTION = ("Tenant", "Code", "Tracing", "LogLevel", "RolePath", "Subnets", "SecurityGroups")
 _OF_ONE_FUNCTION = ("{}Memory", "{}Timeout")
-# Turns the lines of a function that is a zip archive into those of one that is a container image (AWS SAM developer
-# guide, "AWS::Serverless::Function"). The name changes too, see the template.
+# Turns the lines of a function with a zip archive into lines of one with a container image (AWS SAM developer guide,
+# "AWS::Serverless::Function"). The name changes too, see the template.
 _AS_IMAGE = (
     (re.compile(r"    Metadata:\n      BuildMethod: makefile\n"), ""),
     (re.compile(r"(      FunctionName: .+)"), rf"\1{IMAGE_SUFFIX}"),
@@ -47,18 +47,18 @@ def text() -> str:
 
 
 def fill_in(template: str, code: Mapping[str, str], parameters: Mapping[str, str]) -> str:
-    """The template without comment lines, with a function for each external resource among the `parameters`, and with
-    the addresses of the functions' packages, `code` by logical id in lower case; that of all resources is ``resource``.
+    """Return the template without comment lines, with a function for each external resource among the `parameters`.
 
-    A function whose address is not in S3 becomes a container image of that address.
+    It has the addresses of the functions' packages, `code` by logical id in lower case. The address of all resources'
+    package is ``resource``. A function with an address outside S3 becomes a container image of that address.
 
     Each function also gets a release: a digest of its package, its lines of the template and its parameters' values.
-    SAM publishes a version of a function when its release changes. The release must not change without the function:
+    SAM publishes a version of a function when its release changes. The release must change only with the function.
     Lambda publishes no version that equals the previous one, and CloudFormation treats that as a failure
     (API_PublishVersion).
 
-    Raises `KeyError` for a function without an address. Lines are replaced as by `sam package`, without a YAML library,
-    which is not a dependency of this program.
+    Raises `KeyError` for a function without an address. Lines are replaced like in `sam package`, because a YAML
+    library is not a dependency of this program.
     """
     for name, address in code.items():
         if not address.startswith("s3://"):
@@ -130,7 +130,7 @@ def with_defaults(template: str, values: Mapping[str, str]) -> str:
 
 
 def allowed_pattern(template: str, parameter: str) -> str:
-    """A regular expression of the values that the parameter takes; raises `KeyError` if it takes any."""
+    """Return a regular expression of the values that the parameter takes. Raises `KeyError` if it takes any."""
     block = _blocks(template)[parameter]
     if pattern := _PATTERN.search(block):
         return pattern[1]

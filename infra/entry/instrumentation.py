@@ -7,17 +7,17 @@ from aws_lambda_powertools import Logger, Tracer
 
 Handler = Callable[[dict[str, Any], Any], Any]
 
-# Of what Powertools injects: these stand in Lambda's own lines, or are made of the others, and every byte is billed.
+# Keys of Powertools that repeat Lambda's lines or the other keys, because every byte is billed.
 _LEFT_OUT = ("function_arn", "function_memory_size")
 
 
 def instrument(handler: Handler, environment: Mapping[str, str]) -> Handler:
     """Wraps `handler` so that every line of its logger names the invocation: request id, function, version, cold start.
 
-    The request id also stands in Lambda's own START, END and REPORT lines. What an earlier invocation added to the
-    logger is removed. With tracing on, X-Ray traces the invocation and its calls to AWS; traces leave out answers,
-    which may be long. The SDK raises no error without a trace header or an X-Ray daemon (AWS X-Ray SDK for Python,
-    "Configuring the recorder").
+    The request id is also in Lambda's START, END and REPORT lines. Keys that an earlier invocation added to the logger
+    are removed. With tracing on, X-Ray traces the invocation and its calls to AWS. Traces leave out answers, which may
+    be long. The SDK tolerates a missing trace header or X-Ray daemon (AWS X-Ray SDK for Python, "Configuring the
+    recorder").
     """
     log = Logger()
 

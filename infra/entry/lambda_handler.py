@@ -1,8 +1,8 @@
 """The Lambda handler around a function's `handle`: storage, time-out, log and completion report.
 
 An event is a request as JSON. Without `report_to` the invocation is synchronous and returns the answer. With it the
-invocation is asynchronous: the answer is stored, and its end is reported to a completion set, whose last member wakes
-the coordinator.
+invocation is asynchronous: the answer is stored, and its end is reported to a completion set. The set's last member
+wakes the coordinator.
 
 An attempt that times out or crashes is reported in the same way, and the invocation then returns normally. So Lambda
 counts an error, and keeps the event as a dead letter, only where the end could not be reported.
@@ -37,7 +37,7 @@ _ANSWERS = JsonDecoder[Answer](Answer)
 
 
 class Worker:
-    """The Lambda handler around `handle`; one for each execution environment."""
+    """The Lambda handler around `handle`, one for each execution environment."""
 
     def __init__(self, handle: Handle, own_time: OwnTime | None = None) -> None:
         self._handle = handle
@@ -53,8 +53,8 @@ class Worker:
         self._time = own_time or OwnTime()
 
     def __call__(self, event: dict[str, Any], context: Any) -> Any:
-        """The answer, or the error that ended the attempt (`lambda_calls.reported_error`); for asynchronous calls an
-        acknowledgement of the completion report."""
+        """Return the answer, or the error that ended the attempt (`lambda_calls.reported_error`). For asynchronous
+        calls it is an acknowledgement of the completion report."""
         self._time.begin()
         body = to_json(event)
         request = _REQUESTS.decode(body, "the request")
@@ -113,8 +113,8 @@ class Worker:
         )
 
     def _remark(self, answer: Answer) -> None:
-        """Logs and counts failures. Lambda's own log lines show successes at no extra cost; with LogLevel=DEBUG there
-        is a line for each, which names the task that they belong to."""
+        """Logs and counts failures. Lambda's log lines show successes at no extra cost. With LogLevel=DEBUG there is a
+        line for each, which names the task that they belong to."""
         if not isinstance(answer, Failed):
             self._log.debug("answered", extra={"attempt": answer.attempt})
             return

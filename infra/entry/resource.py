@@ -30,7 +30,7 @@ _OUTCOMES = MessagePackDecoder[CallOutcome](CallOutcome)
 
 
 class ResourceFunction:
-    """The Lambda handler of a resource; one for each execution environment. Its variables say what it serves."""
+    """The Lambda handler of a resource, one for each execution environment. Its variables name the resource."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._settings = Settings.from_environment(environment)
@@ -44,7 +44,7 @@ class ResourceFunction:
         self._log.set_correlation_id(request.call.asked_by)
         resource = self._own.resource
         attempt = CallAttempt(self._own.name, resource, request.call, max(1, resource.memory_mb // _MB_PER_VCPU))
-        # Without a key no object is touched.
+        # If there is no key, objects are not used.
         blobs = ClaimedStorage(self._cloud, self._settings.bucket, self._settings.objects(request.run or "none"))
         try:
             with time_limit(resource.timeout_s):

@@ -1,4 +1,4 @@
-"""Ends the work of an invocation that takes too long, in the process that goes on."""
+"""Ends an invocation's work that takes too long, while the process continues."""
 
 import signal
 from collections.abc import Iterator
@@ -10,11 +10,11 @@ _AGAIN_S = 0.5
 
 
 class AttemptTimedOut(Exception):
-    """The attempt took longer than its request allows; Lambda's own time-out, set at deployment, may be longer."""
+    """The attempt took longer than its request allows. Lambda's time-out, set at deployment, may be longer."""
 
 
 class _OutOfTime(BaseException):
-    """Raised by the alarm; not an `Exception`, so that a task's error handlers do not catch it."""
+    """Raised by the alarm. It is no `Exception`, so a task's error handlers miss it."""
 
 
 @contextmanager

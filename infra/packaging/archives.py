@@ -6,8 +6,8 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date in a zip archive
 _UNIX = 3
-# Lambda runs functions as a user that does not own the files, so all users may read them (Lambda developer guide,
-# "Working with .zip file archives for Python Lambda functions").
+# Lambda runs functions as a user that does not own the files, so all users may read them. Source: Lambda developer
+# guide, "Working with .zip file archives for Python Lambda functions".
 _READABLE = 0o100644 << 16
 
 

@@ -12,11 +12,11 @@ _ALONE = ("--provenance=false",)
 
 
 class ContainerFault(Exception):
-    """An image cannot be built; the message is one line with the reason or advice."""
+    """An image cannot be built. The message is one line with the reason or advice."""
 
 
 def engine() -> str:
-    """The first engine that answers; raises `ContainerFault` when none does."""
+    """Return the first engine that answers. Raises `ContainerFault` if there is none."""
     engines = [name for name in ENGINES if shutil.which(name)]
     if name := next(filter(_answers, engines), ""):
         return name
@@ -28,7 +28,7 @@ def engine() -> str:
 
 
 def build(engine: str, root: Path, tag: str) -> None:
-    """Builds the learner's image for the functions' processor from the folder `root`; raises `ContainerFault`.
+    """Build the learner's image for the functions' processor from the folder `root`. Raises `ContainerFault`.
 
     Lambda refuses the attestations that docker adds to an image by default (Lambda developer guide, "Deploy Python
     Lambda functions with container images").
@@ -36,7 +36,7 @@ def build(engine: str, root: Path, tag: str) -> None:
     command = [engine, "build", "--quiet", "--platform=linux/arm64", f"--file={root / DOCKERFILE}", f"--tag={tag}"]
     done = _run([*command, *_ALONE, str(root)] if engine == "docker" else [*command, str(root)])
     if "unknown flag" in done.stderr:
-        # docker without buildx builds with the classic builder, which has neither the flag nor attestations.
+        # docker without buildx uses the classic builder, which lacks both the flag and attestations.
         done = _run([*command, str(root)])
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]

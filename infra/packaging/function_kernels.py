@@ -1,4 +1,4 @@
-"""The kernels of the deployed functions, cross-compiled on whatever machine deploys."""
+"""The kernels of the deployed functions, cross-compiled on any machine that deploys."""
 
 import re
 import sys
@@ -24,7 +24,7 @@ def build(machine: str, folder: Path) -> list[Path]:
 
 
 def _zig(folder: Path) -> list[str]:
-    """The pinned compiler's command; fetched into the folder if it is not installed."""
+    """Return the pinned compiler's command. It is fetched into the folder if it is not installed."""
     (pin,) = re.findall(r"^ziglang==(\S+)", PINS.read_text(encoding="utf-8"), re.MULTILINE)
     try:
         installed = version("ziglang")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def interpreter(version: str) -> str | None:
-    """A Python of `version` (``3.12``): this one, one on PATH, or one that pyenv holds; None if there is none."""
+    """Return a Python of `version` (``3.12``) or None: this one, one on PATH, or one that pyenv holds."""
     return next((candidate for candidate in _candidates(version) if _is(candidate, version)), None)
 
 
@@ -22,7 +22,7 @@ def _candidates(version: str) -> Iterator[str]:
 
 
 def _is(candidate: str, version: str) -> bool:
-    """Whether the candidate starts and has the version; a name may be a shim without an interpreter."""
+    """Return whether the candidate starts and has the version. A name may be a shim without an interpreter."""
     return _output([candidate, "-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]) == version
 
 

@@ -3,7 +3,7 @@
     python -m marless.infra.packaging.kernel_build
 
 Installing the program does it too, through `hatch_build.py`, so this file needs the standard library alone. Without a
-compiler nothing is built, and `algorithm.engine=native` says so.
+compiler the build is skipped, and `algorithm.engine=native` reports it.
 """
 
 import os
@@ -152,7 +152,7 @@ def _instructions(command: Sequence[str], variant: str) -> list[str]:
 
 
 def main() -> int:
-    """Builds them; 1 if one is missing."""
+    """Build them. Returns 1 if one is missing."""
     files, fault = build()
     for file in files:
         sys.stdout.write(f"{file.name} is written\n")

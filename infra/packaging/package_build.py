@@ -67,16 +67,16 @@ _PRUNED = (
 def build(
     targets: Mapping[str, Path], plugins: Sequence[str] = (), machine: Machine = MACHINE, python: str = PYTHON
 ) -> bool:
-    """Fills the empty or new folder of each function with its package; returns whether the sources were compiled.
+    """Fill the empty or new folder of each function with its package. Returns whether the sources were compiled.
 
     Every package includes `plugins` and their dependencies, see `marless.infra.packaging.plugins.prepare`. Their tasks
-    are found as on this machine, by entry point or name; a task named ``pettingzoo:...`` needs as plug-ins the package
-    that it names and ``pettingzoo``. If a plug-in and MARLess need the same package, pip must find a version for both.
+    are found like on this machine, by entry point or name. A task named ``pettingzoo:...`` needs as plug-ins its
+    package and ``pettingzoo``. If a plug-in and MARLess need the same package, pip must find a version for both.
 
     No package has torch: a learner that needs it is a container image, see `torch_users_among`.
 
-    Raises `PackageFault` if pip finds no wheel for the runtime, a plug-in uses one of our names, the learner would need
-    torch, or the package exceeds Lambda's size limit.
+    Raises `PackageFault` if pip finds no wheel for the runtime, the learner would need torch, or the package exceeds
+    Lambda's size limit. It also raises it if a plug-in uses one of our names.
     """
     for target in targets.values():
         plug_ins.require_empty(target)
@@ -116,8 +116,8 @@ def require_size(function: str, folder: Path) -> None:
 
 
 def require_modules(folder: Path, serves: Mapping[str, str]) -> None:
-    """Raises `PackageFault` for an external resource, by name with its ``module:function``, whose module the package in
-    `folder` does not have; one without is no function of ours."""
+    """Raise `PackageFault` if the package in `folder` lacks the module of an external resource. `serves` has its
+    ``module:function`` by name, or '' if it is not a function of ours."""
     for name, path in serves.items():
         top = path.partition(":")[0].partition(".")[0]
         if top and not any(folder.glob(f"{top}/")) and not any(folder.glob(f"{top}.*")):
@@ -134,7 +134,7 @@ def platforms(machine: Machine) -> list[str]:
 
 
 def torch_users_among(plugins: Sequence[str]) -> TorchUsers:
-    """The plug-ins that need torch, and with them a learner that is a container image; raises `PackageFault`."""
+    """Return the plug-ins that need torch, which make the learner a container image. Raises `PackageFault`."""
     with tempfile.TemporaryDirectory() as wheels:
         return torch_users(plug_ins.prepare(plugins, Path(wheels)), _platform(MACHINE, PYTHON))
 
@@ -157,9 +157,9 @@ def _install_others(target: Path, ready: PlugIns, users: TorchUsers, platform: S
 
 
 def _download_pinned(folder: Path, platform: Sequence[str]) -> list[str]:
-    """The wheels of our own dependencies, fetched into `folder`, each with a hash of the pins.
+    """Fetch the wheels of our dependencies into `folder`, each with a hash of the pins. Returns their paths.
 
-    pip checks either all hashes of a call or none, and a plug-in's requirements have none.
+    pip checks all hashes of a call or ignores them, and a plug-in's requirements lack hashes.
     """
     options = ["--no-deps", "--require-hashes", f"--requirement={PINS}"]
     plug_ins.pip(["download", f"--dest={folder}", *platform, *options])
@@ -176,7 +176,7 @@ def _prune(target: Path) -> None:
 
 
 def _copy(function: str, target: Path, libraries: Sequence[Path]) -> None:
-    """Copies our own code that the function's entry module needs; the compiled `libraries` too where it calls them."""
+    """Copy our code that the function's entry module needs, and the compiled `libraries` if it calls them."""
     kernels = target / SOURCE.parent.relative_to(ROOT)
     entry = (ENTRIES | RESOURCE_ENTRY)[function]
     # The code of another package may import modules of all our functions.
@@ -197,13 +197,13 @@ def _data(function: str) -> Iterator[Path]:
 def _compile(compiler: str | None, package: Path, *folders: Path) -> None:
     """Compiles the sources in folders of a package ahead of time, because a function cannot write byte code.
 
-    Python does not check it against the source at run time: the archive drops file times, and hashing the source would
+    Python does not check it against the source at run time. The archive drops file times, and hashing the source would
     cost the time that byte code saves (Python's library reference, `py_compile.PycInvalidationMode`).
     """
     if compiler is None:
         return
     how: list[str | Path] = ["-qq", "--invalidation-mode=unchecked-hash", "-s", package, "-p", "/var/task"]
-    # Files that do not compile belong to plug-ins and may never be imported, so the exit status is ignored.
+    # Broken files belong to plug-ins and may never be imported, so the exit status is ignored.
     subprocess.run(
         [compiler, "-m", "compileall", *how, *folders],
         env={**os.environ, "PYTHONHASHSEED": "0"},  # the order of a constant set would differ from build to build

@@ -14,8 +14,8 @@ OURS = tuple(f"{PUBLIC}.{name}" for name in ("functions", "coordinator", "infra"
 
 @dataclass(frozen=True)
 class Sources:
-    """`files` are relative to the root they were found in, sorted. `foreign` are the top-level modules they import
-    that are neither ours nor Python's."""
+    """`files` are relative to the root they were found in, sorted. `foreign` are the imported top-level modules of
+    other packages."""
 
     files: tuple[Path, ...]
     foreign: frozenset[str]
@@ -24,8 +24,8 @@ class Sources:
 def sources(root: Path, entry: str) -> Sources:
     """The modules below `root` that `entry` needs, imported at the top, in a function or by name.
 
-    A string that is the dotted name of one of our modules, or ``module:attribute``, counts as an import of it, because
-    registries and algorithms name lazily imported modules so. Raises `ModuleNotFoundError` if `entry` does not exist.
+    A string with the dotted name of one of our modules, or ``module:attribute``, counts as an import. Registries and
+    algorithms name lazily imported modules so. Raises `ModuleNotFoundError` if `entry` does not exist.
     """
     if _file(root, entry) is None:
         raise ModuleNotFoundError(f"there is no module {entry} below {root}", name=entry)
@@ -61,7 +61,7 @@ def _names(file: Path) -> tuple[set[str], set[str]]:
 
 
 def _import_names(nodes: list[ast.AST]) -> Iterator[str]:
-    """The modules of a file's import statements; for ``from a import b`` also a.b, which may be a module."""
+    """Yield the modules of a file's import statements, for ``from a import b`` also a.b, which may be a module."""
     for node in nodes:
         match node:
             case ast.Import(names=names):

@@ -18,7 +18,7 @@ _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".*")
 
 
 class PackageFault(Exception):
-    """A function's package cannot be built, or Lambda would refuse it; the message is one line."""
+    """A function's package cannot be built, or Lambda would refuse it. The message is one line."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class PlugIns:
 def prepare(plugins: Iterable[str], wheels: Path) -> PlugIns:
     """Sorts plug-ins by kind, and collects given and built wheels in the folder `wheels`.
 
-    A plug-in is a pip requirement (``my-tasks==1.2``) or, if it begins with a dot or holds a slash, a path: of a wheel,
-    of a project's folder (with pyproject.toml or setup.py), of a package's folder, or of a module (.py). Parts of the
-    program that were installed separately are plug-ins, too. Raises `PackageFault`.
+    A plug-in is a pip requirement (``my-tasks==1.2``) or, if it begins with a dot or holds a slash, a path. A path may
+    lead to a wheel, a project's folder (with pyproject.toml or setup.py), a package's folder, or a module (.py). Parts
+    of the program that were installed separately are plug-ins, too. Raises `PackageFault`.
     """
     requirements: list[str] = []
     folders: list[Path] = []
@@ -99,7 +99,7 @@ def own_metadata(folder: Path) -> str:
 
 
 def require_empty(folder: Path) -> None:
-    """Creates `folder` if it is missing; raises `PackageFault` if it is not empty."""
+    """Create `folder` if it is missing. Raises `PackageFault` if it is not empty."""
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise PackageFault(f"{folder} is not empty; remove it or name another folder")
@@ -112,7 +112,7 @@ def require_room(target: Path) -> None:
 
 
 def pip(arguments: Sequence[str]) -> None:
-    """Runs this interpreter's pip; raises `PackageFault` with its first error."""
+    """Run this interpreter's pip. Raises `PackageFault` with its first error."""
     command = [sys.executable, "-m", "pip", *arguments, "--quiet", "--no-input", "--disable-pip-version-check"]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL)
     if done.returncode:
@@ -145,6 +145,6 @@ def _metadata(distribution: Distribution, folder: Path) -> Path:
 
 
 def _wheel(path: Path, folder: Path) -> str:
-    """The wheel at `path`, or built from the project there, alone in `folder`; dependencies are resolved later."""
+    """Return the wheel at `path`, or built from the project there, alone in `folder`, without dependencies."""
     pip(["wheel", "--no-deps", f"--wheel-dir={folder}", str(path.resolve())])
     return str(next(folder.glob("*.whl")))

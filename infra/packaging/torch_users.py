@@ -19,10 +19,10 @@ _TORCH = re.compile(r"torch(?![\w.-])(?!.*\bextra\b)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class TorchUsers:
-    """`names` of the plug-ins whose metadata requires torch.
+    """`names` of the plug-ins that require torch by their metadata.
 
-    `versions` are those of all plug-ins that are distributions, as ``name==version``. Archives without torch are
-    installed from `complete`, requirements with their dependencies, and `alone`, requirements without.
+    `versions` lists all plug-ins that are distributions, as ``name==version``. Archives without torch are installed
+    from `complete` (requirements with dependencies) and `alone` (without).
     """
 
     names: tuple[str, ...]
@@ -32,17 +32,17 @@ class TorchUsers:
 
     @property
     def reason(self) -> str:
-        """Why the learner has to be an image."""
+        """The reason why the learner has to be an image."""
         if "torch" in self.names:
             return "torch is a plug-in"
         return f"{' and '.join(self.names)} {'needs' if len(self.names) == 1 else 'need'} torch"
 
 
 def torch_users(ready: PlugIns, platform: Sequence[str]) -> TorchUsers:
-    """The users of torch among prepared plug-ins, whose metadata pip reads for the `platform` of the functions.
+    """Return the users of torch among prepared plug-ins. pip reads their metadata for the functions' `platform`.
 
-    A plug-in is asked for its own metadata, not for that of its dependencies, because pip would have to download them,
-    torch and CUDA included. Raises `PackageFault`.
+    Only a plug-in's own metadata count, because pip would have to download its dependencies, torch and CUDA included.
+    Raises `PackageFault`.
     """
     if not ready.requirements:
         return TorchUsers((), (), (), ())
