@@ -62,6 +62,8 @@ class Config(Settings):
         attempts: attempts of a work item before the run fails. Higher survives more faults
         checkpoint_every: rounds between checkpoints that survive a power loss. Lower loses less work, but stores
             more
+        preset: length of a run without stop.rounds and stop.env_steps. `good` trains ten times as long as
+            `quick`, the default
         task: the table `task`
         algorithm: the table `algorithm`
         actors: the table `actors`
@@ -82,7 +84,7 @@ class Config(Settings):
         log: the table `log`
     """
 
-    def __init__(self, *, seed: int = ..., attempts: int = ..., checkpoint_every: int = ..., task: str | Callable[..., Any] | Mapping[str, Any] = ..., algorithm: str | type[Settings] | Mapping[str, Any] = ..., actors: Mapping[str, Any] = ..., trend: Mapping[str, Any] = ..., sharing: Mapping[str, Any] = ..., scaling: Mapping[str, Any] = ..., placement: Mapping[str, Any] = ..., pipeline: Mapping[str, Any] = ..., evaluation: Mapping[str, Any] = ..., opponents: Mapping[str, Any] = ..., league: Mapping[str, Any] = ..., offline: Mapping[str, Any] = ..., base: Mapping[str, Any] = ..., stop: Mapping[str, Any] = ..., functions: Mapping[str, Any] = ..., resources: Mapping[str, Any] = ..., pricing: Mapping[str, Any] = ..., log: Mapping[str, Any] = ..., network: str | Callable[..., Any] = ..., rounds: int = ...) -> None: ...
+    def __init__(self, *, seed: int = ..., attempts: int = ..., checkpoint_every: int = ..., preset: Literal['quick', 'good'] | None = ..., task: str | Callable[..., Any] | Mapping[str, Any] = ..., algorithm: str | type[Settings] | Mapping[str, Any] = ..., actors: Mapping[str, Any] = ..., trend: Mapping[str, Any] = ..., sharing: Mapping[str, Any] = ..., scaling: Mapping[str, Any] = ..., placement: Mapping[str, Any] = ..., pipeline: Mapping[str, Any] = ..., evaluation: Mapping[str, Any] = ..., opponents: Mapping[str, Any] = ..., league: Mapping[str, Any] = ..., offline: Mapping[str, Any] = ..., base: Mapping[str, Any] = ..., stop: Mapping[str, Any] = ..., functions: Mapping[str, Any] = ..., resources: Mapping[str, Any] = ..., pricing: Mapping[str, Any] = ..., log: Mapping[str, Any] = ..., network: str | Callable[..., Any] = ..., rounds: int = ...) -> None: ...
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:
@@ -963,6 +965,7 @@ class RunKeys(TypedDict, total=False):
     seed: int
     attempts: int
     checkpoint_every: int
+    preset: Literal['quick', 'good'] | None
     task: str | Callable[..., Any] | Mapping[str, Any]
     actors: Mapping[str, Any]
     trend: Mapping[str, Any]

@@ -126,6 +126,11 @@ def _perceptrons_alone(config: RunConfig) -> Iterator[str]:
         yield f"sharing.base={sharing.base} needs the curvature of the loss, which only mlp has; use distil"
 
 
+def _length(config: RunConfig) -> Iterator[str]:
+    if config.preset is not None:
+        yield "preset: it sets the number of rounds, and so do stop.rounds and stop.env_steps; keep one of them"
+
+
 def _schedules(config: RunConfig) -> Iterator[str]:
     if config.stop.rounds is not None or config.stop.env_steps is not None:
         return
@@ -311,6 +316,7 @@ CHECKS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _rows,
     _engine,
     _perceptrons_alone,
+    _length,
     _schedules,
     _sharing,
     _scaling,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from marless.coordinator.config.nested_tables import flatten, merge, nest
-from marless.coordinator.config.schema import Placement, RunConfig, algorithm_name
+from marless.coordinator.config.schema import PRESETS, Placement, RunConfig, algorithm_name
 from marless.coordinator.config.task_defaults import DEFAULT_RUNS, FALLING, FEW, PPO_TASKS, family, family_defaults
 from marless.coordinator.placement.placement_rules import AUTO, fused
 from marless.coordinator.rules.scaling import SCALING_RULES
@@ -43,10 +43,15 @@ def fill_default_run(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     is_other = any(
         key in _KEYS or key.partition(".")[0] in _TABLES for key in keys.keys() - {f"task.options.{EXACT_PHYSICS}"}
     )
-    unused = ("stop.", "algorithm.ent_", "algorithm.lr_") if any(key.startswith("stop.") for key in keys) else "-"
+    is_limited = any(key.startswith("stop.") for key in keys) and "preset" not in keys
+    unused = ("stop.", "algorithm.ent_", "algorithm.lr_") if is_limited else "-"
     unused = "stop." if keys.keys() & {"stop.rounds", "stop.env_steps"} else unused
     run = {} if is_other or not isinstance(task, str) else flatten(DEFAULT_RUNS.get(task, {}))
     values = {key: value for key, value in run.items() if not key.startswith(unused)}
+    preset = keys.get("preset")
+    if "stop.rounds" in values and preset in [*PRESETS]:
+        values["stop.rounds"] *= PRESETS[preset]
+        document = {key: value for key, value in document.items() if key != "preset"}
     return _fill(document, Layer(f"task {task}", values))
 
 
@@ -96,7 +101,10 @@ def derive(config: RunConfig, fixed_keys: Collection[str]) -> tuple[RunConfig, d
             sections = {name: _with(getattr(config, name), values) for name, values in tables}
             config = replace(config, **sections)
             origins |= dict.fromkeys(layer.values, layer.origin)
-    return config.effective(), origins
+    limited = config.effective()
+    if config.preset is not None:
+        origins["stop.rounds"] = f"preset={config.preset}"
+    return limited, origins
 
 
 def _with(section: Any, values: Mapping[str, Any]) -> Any:

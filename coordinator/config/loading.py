@@ -62,6 +62,7 @@ def load_with_origins(path: Path | None, overrides: Iterable[str]) -> tuple[RunC
     document, source, settings = _document(path, overrides)
     document, measured = defaults.fill_default_run(document)
     config, origins = _complete(document, source)
+    settings.pop("preset", None)  # it has become stop.rounds
     return config, {**settings, **measured, **origins}
 
 

@@ -5,7 +5,7 @@ the settings layer by layer, and `checks` refuses values that exclude each other
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import msgspec
 from msgspec import Meta, field
@@ -48,6 +48,9 @@ else:
 
 DEFAULT_ALGORITHM = "mappo"
 DEFAULT_ROUNDS = 400
+# Lengths of a run by preset, in default lengths.
+PRESETS = {"quick": 1, "good": 10}
+Preset = Literal["quick", "good"]
 RANDOM = "random"
 # Lambda's largest function, MB.
 MOST_MB = 10_240
@@ -358,11 +361,14 @@ class RunConfig(Section, frozen=True, kw_only=True):
         seed: seed of all random numbers of the run
         attempts: attempts of a work item before the run fails. Higher survives more faults
         checkpoint_every: rounds between checkpoints that survive a power loss. Lower loses less work, but stores more
+        preset: length of a run without stop.rounds and stop.env_steps. `good` trains ten times as long as `quick`, the
+            default
     """
 
     seed: Annotated[int, Meta(ge=0, le=MOST_SEED)] = 1
     attempts: Annotated[int, Meta(ge=1, le=10)] = 3
     checkpoint_every: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)] = 25
+    preset: Preset | None = None
     task: EnvTask = EnvTask(name="mpe/simple_spread")
     algorithm: AnyConfig = field(default_factory=lambda: algorithms.algorithm(DEFAULT_ALGORITHM).config())
     actors: Actors = Actors()
@@ -421,10 +427,12 @@ class RunConfig(Section, frozen=True, kw_only=True):
         return msgspec.structs.replace(self.task, options=self.task.options | self.evaluation.options)
 
     def effective(self) -> Self:
-        """The configuration, with a limit of `DEFAULT_ROUNDS` rounds if it has no limit."""
-        if any(value is not None for value in msgspec.structs.asdict(self.stop).values()):
+        """Return the configuration with the rounds of its preset, or with `DEFAULT_ROUNDS` if it has no limit."""
+        limits = {name for name, value in msgspec.structs.asdict(self.stop).items() if value is not None}
+        if limits & {"rounds", "env_steps"} or (limits and self.preset is None):
             return self
-        return msgspec.structs.replace(self, stop=Stop(rounds=DEFAULT_ROUNDS))
+        rounds = DEFAULT_ROUNDS * PRESETS[self.preset or "quick"]
+        return msgspec.structs.replace(self, preset=None, stop=msgspec.structs.replace(self.stop, rounds=rounds))
 
 
 def _bounded(value: int, least: int, most: int) -> int:

@@ -50,6 +50,7 @@ _EXAMPLES: Mapping[str, Any] = {
     "opponents.side": 0,
     "placement.deadline_s": 2.0,
     "placement.dollars_per_hour": 1.0,
+    "preset": "good",
     "resources.NAME.command": "stockfish",
     "resources.NAME.http": "https://judge.example/grade",
     "resources.NAME.rate": "600/min",

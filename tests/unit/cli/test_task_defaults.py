@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from marless.coordinator.config.defaults import fill_family
-from marless.coordinator.config.loading import convert, load
+from marless.coordinator.config.loading import convert, load, load_with_origins
 from marless.coordinator.config.schema import ConfigError
 from marless.coordinator.config.task_defaults import FAMILIES
 from marless.functions.environments.episodic import single_class
@@ -54,6 +54,29 @@ def test_ppo_begins_with_large_steps_where_it_was_measured_and_the_length_of_the
     assert changed("task.name=mpe/simple_spread", "task.agents=6") == {}
     assert changed("task.name=mpe/simple_spread", "algorithm.name=qmix") == {}
     assert changed("task.name=mpe/simple_spread", "algorithm.network=attention") == {}
+
+
+@pytest.mark.parametrize(
+    "settings, rounds",
+    [
+        (["task.name=smax/3m"], 400),
+        (["task.name=smax/3m", "preset=quick", "stop.dollars=1"], 400),
+        (["task.name=smax/3m", "preset=good"], 4000),
+        (["preset=quick"], 150),
+        (["preset=good", "stop.seconds=60"], 1500),
+        (["task.name=smax/3m", "stop.seconds=60"], None),
+    ],
+)
+def test_preset_sets_rounds(settings, rounds):
+    config, origins = load_with_origins(None, settings)
+    assert (config.stop.rounds, config.preset, "preset" in origins) == (rounds, None, False)
+
+
+@pytest.mark.parametrize("limit", ["stop.rounds=3", "stop.env_steps=3"])
+def test_preset_excludes_other_lengths(limit):
+    for task in ("mpe/simple_spread", "smax/3m"):
+        with pytest.raises(ConfigError, match="preset: it sets the number of rounds, and so do stop.rounds"):
+            load_with_origins(None, [f"task.name={task}", "preset=good", limit])
 
 
 def test_an_algorithm_is_given_only_settings_that_it_has():
