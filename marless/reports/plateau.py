@@ -27,6 +27,12 @@ BEYOND_CHANCE = trend.critical(POINTS, 0.1)
 FEWEST, FEWEST_EVER = 100, 200
 # A rise over all rounds by fewer standard errors than this does not count.
 RISEN = 2.0
+# Losses are in squared standard deviations of returns, so they begin near 0.5 and fall. They rose to 3 where rewards
+# came late, in 60 runs of 12 tasks.
+DIVERGED = 100.0
+# The entropy of policies that explore no more, as a share of the first round's. Of solved tasks it is as low, so it
+# matters on a plateau alone.
+EXPLORED = 0.02
 # Settings to suggest, if the algorithm has them.
 _HINTS = ("gamma", "lr", "ent_coef", "epsilon_steps")
 
@@ -86,12 +92,16 @@ class PlateauMonitor:
     def __init__(self, plan: Plan, lines: Iterable[RoundLine]) -> None:
         self._plan = plan
         self._returns: list[float] = []
+        self._entropies: list[float] = []
+        self._loss, self._has_diverged = 0.0, False
         self.plateau: Plateau | None = None
         for line in lines:
             self.add(line)
 
     def add(self, line: RoundLine) -> None:
         """Adds a round. Where two sides learn, returns do not count: one side's progress lowers the other's return."""
+        self._entropies += sorted(_measured(line, "entropy"))[-1:]
+        self._loss = max([*_measured(line, "value_loss"), *_measured(line, "td_loss")], default=0.0)
         fixed_side, sides = self._plan.config.opponents.side, list(line.side_returns.values())
         if line.return_mean is not None and not sides:
             self._returns.append(line.return_mean)
@@ -99,18 +109,35 @@ class PlateauMonitor:
             self._returns.append(sides[1 - fixed_side])
 
     def look(self) -> str:
-        """The warning when a plateau has appeared since the last look, else ''."""
+        """Return the warning of a plateau or of values that diverge if it is new since the last look, else ''."""
         before, self.plateau = self.plateau, plateau(self._returns)
-        return "" if self.plateau is None or before is not None else warning(self._plan, self.plateau)
+        if self.plateau is not None and before is None:
+            return warning(self._plan, self.plateau, self._has_stopped_exploring())
+        if self._has_diverged or self._loss <= DIVERGED:
+            return ""
+        self._has_diverged = True
+        return f"values diverge: their loss is {self._loss:.3g}, and usually below 1; try a smaller algorithm.lr"
+
+    def _has_stopped_exploring(self) -> bool:
+        """Whether each policy draws from its actions almost as if it were greedy. Densities have no such measure."""
+        first, last = (self._entropies or [0.0])[0], (self._entropies or [0.0])[-1]
+        return first > 0 and last < EXPLORED * first
 
 
-def warning(plan: Plan, plateau_: Plateau) -> str:
-    """Describes the plateau and suggests settings to try."""
+def _measured(line: RoundLine, name: str) -> list[float]:
+    """Return a metric of each group of agents, which has the name ``stage/name/group``."""
+    return [value for key, value in line.metrics.items() if key.split("/")[1:2] == [name]]
+
+
+def warning(plan: Plan, plateau_: Plateau, is_greedy: bool = False) -> str:
+    """Describe the plateau, and suggest settings to try. `is_greedy`: the policies have stopped exploring."""
     fields = {field.name for field in msgspec.structs.fields(plan.config.algorithm)}
     keys = [f"algorithm.{name}" for name in _HINTS if name in fields]
     if plan.config.algorithm.copies > 1:  # a round of too few starts says little about a reply
         keys.append("actors.num_envs")
     hint = f"; if that is not good enough, try another {' or '.join(keys)}" if keys else ""
+    if is_greedy and "algorithm.ent_coef" in keys:
+        hint = "; the policies have stopped exploring; if that is not good enough, try a larger algorithm.ent_coef"
     if plateau_.rounds > plateau_.of // 2 + 1:
         return f"a plateau: the return has not risen beyond chance in {counted(plateau_.of, 'round')}{hint}"
     return (

@@ -97,6 +97,23 @@ def test_a_plateau_is_reported_once_with_what_to_try():
     assert monitor.plateau is not None and monitor.look() == ""
 
 
+@pytest.mark.parametrize("last, is_greedy", [(0.021, False), (0.019, True), (-3.0, True)])
+def test_policies_that_stop_exploring_are_named(last, is_greedy):
+    monitor = PlateauMonitor(make_plan(), [])
+    for number, value in enumerate(STILL, 1):
+        metrics = {"policy/entropy/g00": 1.0 if number == 1 else last, "policy/entropy_a00/g00": 9.0}
+        monitor.add(empty_line(round=number, return_mean=value, metrics=metrics))
+    assert ("try a larger algorithm.ent_coef" in monitor.look()) is is_greedy
+
+
+def test_values_that_diverge_are_told_once():
+    monitor = PlateauMonitor(make_plan(), [])
+    for number, (loss, line) in enumerate([(99.0, ""), (101.0, "values diverge: their loss is 101, "), (1e9, "")]):
+        monitor.add(empty_line(round=number, metrics={"critic/value_loss/g00": loss, "critic/value_loss/g01": 0.1}))
+        said = monitor.look()
+        assert said.startswith(line) and bool(said) == bool(line)
+
+
 def test_the_warning_names_settings_that_the_algorithm_has():
     plan = make_plan("algorithm.name=iql", "placement.inline_objects=false")
     assert "algorithm.epsilon_steps" in warning(plan, Plateau(rounds=180, of=400, rise=0.0, gain=1.0))
