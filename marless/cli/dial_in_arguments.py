@@ -1,43 +1,19 @@
 """Arguments of commands that use workers on other machines, and of the workers there."""
 
-from argparse import SUPPRESS, Action, ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from marless.backends import registry
 from marless.backends.base import WorkerDemand, WorkerListener
 from marless.backends.dial_in import DriverOptions, dial_in
-from marless.cli.typed_lines import complain
 from marless.coordinator.config.loading import read_toml
 from marless.coordinator.config.schema import ConfigError, RunConfig
 from marless.coordinator.errors import UserError
 from marless.functions.encoding import mismatch
-
-# Options of earlier versions, and the keys of a profile that they set.
-_OLD_OPTIONS = {
-    "--listen": "listen",
-    "--address": "head",
-    "--token-file": "token_file",
-    "--tls-cert": "tls_cert",
-    "--tls-key": "tls_key",
-    "--any-processor": "any_processor",
-}
-
-
-class _OldOption(Action):
-    """Sets a key of the profile, and says where it stands now."""
-
-    def __call__(
-        self, parser: ArgumentParser, namespace: Namespace, values: Any, option_string: str | None = None
-    ) -> None:
-        key = _OLD_OPTIONS[option_string or ""]
-        name = "--machines" if key == "listen" else f"`{key}` in a file that --machines names"
-        complain(f"{option_string} of `{parser.prog}` is now {name}")
-        namespace.machines = msgspec.structs.replace(namespace.machines, **{key: values or True})
 
 
 def machines(parser: ArgumentParser) -> None:
@@ -50,12 +26,6 @@ def machines(parser: ArgumentParser) -> None:
         help="where `marless worker` of other machines dial in, or a file with listen, head (of Ray), token_file,"
         " tls_cert, tls_key and any_processor",
     )
-    for option, key in _OLD_OPTIONS.items():
-        is_flag = key == "any_processor"
-        kind = Path if key.startswith("t") else str
-        parser.add_argument(
-            option, action=_OldOption, nargs=0 if is_flag else None, type=kind, default=SUPPRESS, help=SUPPRESS
-        )
 
 
 def _profile(text: str) -> DriverOptions:

@@ -174,20 +174,22 @@ def test_what_a_worker_cannot_import_ends_the_run_in_one_line(place):
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
-        (("--machines", "nowhere"), "is not HOST:PORT"),
-        (("--listen", "nowhere", "--any-processor"), "is not HOST:PORT"),
-        (("--machines", "no-such-host.invalid:1"), "cannot listen on no-such-host.invalid:1"),
-        (("--token-file", "token"), "token_file needs `listen`, the HOST:PORT where workers dial in"),
-        (("--machines", "127.0.0.1:0", "--tls-cert", "cert.pem"), "tls_cert and tls_key go together"),
-        (("--machines", "127.0.0.1:0", "--tls-cert", "a.pem", "--tls-key", "a.pem"), "cannot read a.pem"),
-        (("--machines", "wrong.toml"), "wrong.toml: there is no tokens here"),
-        (("--machines", "127.0.0.1:0", "--backend", "inline"), "--machines is for runs of the back-end local"),
+        (("nowhere",), "is not HOST:PORT"),
+        (("no-such-host.invalid:1",), "cannot listen on no-such-host.invalid:1"),
+        (("127.0.0.1:0", "--backend", "inline"), "--machines is for runs of the back-end local"),
+        ('listen = "nowhere"\nany_processor = true', "is not HOST:PORT"),
+        ('token_file = "token"', "token_file needs `listen`, the HOST:PORT where workers dial in"),
+        ('listen = "127.0.0.1:0"\ntls_cert = "cert.pem"', "tls_cert and tls_key go together"),
+        ('listen = "127.0.0.1:0"\ntls_cert = "a.pem"\ntls_key = "a.pem"', "cannot read a.pem"),
+        ('tokens = "token"', "machines.toml: there is no tokens here"),
     ],
 )
 def test_a_driver_that_cannot_listen_says_why_in_one_line(place, marless, argv, line, shell):
     shell.export(MARLESS_TOKEN="a token that both sides hold")
-    Path("wrong.toml").write_text('tokens = "token"')
-    said = marless("train", *SMALL, "--run", "never", *argv)
+    if isinstance(argv, str):
+        Path("machines.toml").write_text(argv)
+        argv = ("machines.toml",)
+    said = marless("train", *SMALL, "--run", "never", "--machines", *argv)
     assert said.code == USER_ERROR
     assert line in said.err[-1]
     assert not (place[0] / "runs/never").exists()

@@ -15,7 +15,7 @@ from threading import Timer
 
 import pytest
 from commands import SMALL
-from dialled_in import free_port
+from dialled_in import free_port, head_at
 from language_runs import RELAY, relay_base
 from studies import EACH_ONCE, hashes, settings_of, study
 
@@ -187,7 +187,7 @@ def test_who_waits_for_ray_is_told_and_what_is_no_head_is_refused(shell, tmp_pat
     shell.cd(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        process = begin("train", *SMALL, "--run", "there", "--backend", "ray", "--address", address)
+        process = begin("train", *SMALL, "--run", "there", "--backend", "ray", *head_at(address))
         output, _ = process.communicate(timeout=200)
     assert process.returncode == 2
     assert re.search(rf"waits for Ray \({address}\) since \d+ s; the load of this machine is \d+", output)
@@ -216,7 +216,7 @@ def test_a_study_that_was_killed_on_ray_goes_on_there_with_the_weights_of_this_m
 
 def test_an_ablation_on_ray_has_the_weights_of_this_machine(cluster):
     cluster.add_node(num_cpus=1, object_store_memory=_STORE)
-    marless(*FEW, "--out", "there", "--backend", "ray", "--address", cluster.address)
+    marless(*FEW, "--out", "there", "--backend", "ray", *head_at(cluster.address))
     marless(*FEW, "--out", "here")
     assert len(hashes(Path("here"))) == 4
     assert hashes(Path("there")) == hashes(Path("here"))
@@ -224,7 +224,7 @@ def test_an_ablation_on_ray_has_the_weights_of_this_machine(cluster):
 
 def test_a_head_that_asks_for_a_token_is_named_and_joined_by_who_has_it(guarded_head, shell):
     address, token = guarded_head
-    command = ("train", *SMALL, "--backend", "ray", "--address", address, "--workers", "1", "--run")
+    command = ("train", *SMALL, "--backend", "ray", *head_at(address), "--workers", "1", "--run")
     until = time.monotonic() + 120
     while "no Ray head answers" in (output := begin(*command, "never").communicate(timeout=200)[0]):
         assert time.monotonic() < until  # it is about to begin

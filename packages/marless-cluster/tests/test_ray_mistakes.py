@@ -3,10 +3,11 @@
 import json
 import socket
 from functools import partial
+from pathlib import Path
 
 import pytest
 from commands import SMALL, Commands
-from dialled_in import free_port
+from dialled_in import free_port, head_at
 from msgspec.structs import replace
 from studies import settings_of, study
 
@@ -24,7 +25,6 @@ ASKS_FOR_A_TOKEN = (
 )
 HAS_NO_TOKEN = "Token authentication is enabled but Ray couldn't find an authentication token. Create a token file"
 ANOTHER_VERSION = "RuntimeError: Ray version mismatch: cluster has Ray version 2.61.0 but local Ray version is 2.60.0"
-ADDRESS = "127.0.0.1:6379"
 COMMANDS = [("train", *SMALL), ("study", "lr.toml"), ("ablate", *SMALL, "--seeds", "1", "--arms", "packed")]
 
 
@@ -140,7 +140,7 @@ def test_commands_without_ray_say_so_in_one_line(argv, ray, nobody, marless, she
     ray("2.9.0")
     lines["back-end ray: Ray 2.9.0 is too old; 2.60 is the first that fits: "] = marless(*argv, "--backend", "ray")
     ray()
-    lines[f"back-end ray: no Ray head answers at {nobody}: "] = marless(*argv, "--backend", "ray", "--address", nobody)
+    lines[f"back-end ray: no Ray head answers at {nobody}: "] = marless(*argv, "--backend", "ray", *head_at(nobody))
     for line, said in lines.items():
         assert said.code == USER_ERROR and said.err[-1].startswith(f"marless: {line}")
         assert all(" is now " in old for old in said.err[:-1])
@@ -150,15 +150,19 @@ def test_commands_without_ray_say_so_in_one_line(argv, ray, nobody, marless, she
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (("--address", ADDRESS), "an address (`head` of --machines) is for a cluster, and back-end local has none"),
-        (("--backend", "ray", "--token-file", "token"), "token_file needs `listen`"),
-        (("--backend", "ray", "--machines", "127.0.0.1:0"), "--machines is for "),
+        (
+            ('head = "127.0.0.1:6379"',),
+            "an address (`head` of --machines) is for a cluster, and back-end local has none",
+        ),
+        (('token_file = "token"', "--backend", "ray"), "token_file needs `listen`"),
+        (('listen = "127.0.0.1:0"', "--backend", "ray"), "--machines is for "),
     ],
 )
 def test_options_of_workers_that_exclude_each_other_are_one_line(argv, options, line, ray, marless, shell):
     ray()
     shell.export(MARLESS_TOKEN="a token that both sides hold")
-    said = marless(*argv, *options)
+    Path("machines.toml").write_text(options[0])
+    said = marless(*argv, "--machines", "machines.toml", *options[1:])
     assert said.code == USER_ERROR
     assert said.err[-1].startswith(f"marless: {line}")
 
@@ -189,7 +193,7 @@ def test_a_back_end_that_cannot_be_used_is_not_the_study_s(ray, nobody, marless,
     for name in ("aws", "rai"):
         with pytest.raises(UserError, match=name):
             study_of("lr.toml", backend=name, quiet=True)
-    on_ray = ("--backend", "ray", "--address", nobody)
+    on_ray = ("--backend", "ray", *head_at(nobody))
     assert marless("study", "lr.toml", *on_ray).code == USER_ERROR
     assert not (tmp_path / "studies/lr/study.json").exists()
     assert marless("study", "lr.toml").code == 0

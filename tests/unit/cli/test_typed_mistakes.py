@@ -154,9 +154,7 @@ OLD_NAMES = {
     "timeline": "`marless report --timeline`", "unarchive": "`marless runs restore`", "study x --slots=1": "--workers",
     "completion": "`marless doctor --completion`", "estimate --slots=1": "--concurrency", "export -o x": "--out",
     "ablate": "`marless study FILE`, where the file names `rules`", "ablate --jobs=2": "--workers",
-    "worker --slots=1 x": "--workers", "train --listen=x": "--machines",
-    "train --address=x": "`head` in a file that --machines names",
-    "resume --any-processor": "`any_processor` in a file that --machines names",
+    "worker --slots=1 x": "--workers",
 }  # fmt: skip
 # A line that is no mistake, and a line that it prints.
 ACCEPTED = {

@@ -10,6 +10,12 @@ SUPPORT = Path(__file__).parents[4] / "tests/support"
 MODULES = [SUPPORT.parents[1], *(SUPPORT / name for name in ("", "environments", "resources"))]
 
 
+def head_at(address):
+    """Arguments of a profile, written to this folder, that names the head of a cluster."""
+    Path("head.toml").write_text(f'head = "{address}"')
+    return ("--machines", "head.toml")
+
+
 def free_port():
     """One that nobody listens on."""
     with socket.socket() as listener:
