@@ -7,21 +7,7 @@ from typing import Any
 
 from marless.coordinator.config.nested_tables import flatten, merge, nest
 
-_ALGORITHM = {
-    "adam_epsilon": "adam_eps", "ahead": "n_step", "batch": "batch_size", "chunk": "data_chunk_length",
-    "clip": "clip_coef", "embed": "mixing_embed_dim", "entropy": "ent_coef", "huber": "huber_delta",
-    "hyper": "hypernet_embed", "minibatches": "num_minibatches", "norm_cap": "max_grad_norm", "replay": "buffer_size",
-    "standardise": "standardise_rewards", "stretch": "sequence_length", "target_every": "target_update_interval",
-    "target_rate": "tau", "updates": "updates_per_round",
-}  # fmt: skip
-
-RENAMED = {
-    **{f"algorithm.{old}": f"algorithm.{new}" for old, new in _ALGORITHM.items()},
-    "actors.copies": "actors.num_envs", "actors.steps": "actors.rollout_length",
-    "placement.carry": "placement.inline_objects", "placement.units_per_invocation": "placement.pack",
-    "scaling.least": "scaling.min_rollouts", "scaling.units": "actors.rollouts",
-}  # fmt: skip
-# Old names that files and commands may have.
+# Old names that files and commands may still have.
 MOVED = {
     "scaling.rollouts": "actors.rollouts",
     "pipeline.rollouts": "pipeline.micro_batch",

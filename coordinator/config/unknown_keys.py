@@ -8,7 +8,6 @@ from typing import Any
 
 from marless.coordinator.config.config_keys import OPTIONS, general, is_option, key_types, particular, valid_keys
 from marless.coordinator.config.foreign_names import COUNTERPARTS, Counterpart
-from marless.coordinator.config.renamed_keys import RENAMED
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.errors import BadRequest, MissingExtra
 
@@ -16,7 +15,7 @@ from marless.functions.errors import BadRequest, MissingExtra
 _LONGEST_MEANING = 80
 _ALGORITHM_KEY = re.compile(r"algorithm\.[a-z_]+")
 # How alike spellings are, from 0 to 1: `lerning_rate` is no `engine`.
-_ALIKE = 0.65
+_ALIKE = 0.62
 
 
 def unknown_key(document: Mapping[str, Any], algorithm: str) -> str:
@@ -24,8 +23,6 @@ def unknown_key(document: Mapping[str, Any], algorithm: str) -> str:
     keys = key_types(algorithm)
     for key, value in _flatten(document, keys):
         if general(key) not in keys and not is_option(key):
-            if new := RENAMED.get(key):
-                return f"{key} is now called {new}"
             return particular(answer(f"there is no key {key}", general(key), algorithm, value), key)
     return ""
 
@@ -55,10 +52,13 @@ def answer(problem: str, key: str, algorithm: str, value: Any = None) -> str:
 
 
 def nearest_key(key: str, names: Collection[str]) -> str:
-    """Return the name with the spelling most like the key, or ''. The name's last word may match alone."""
-    words = {name.rpartition(".")[2]: name for name in reversed([*names])} if "." not in key else {}
-    alike = difflib.get_close_matches(key, [*names, *words], n=1, cutoff=_ALIKE)
-    return words.get(alike[0], alike[0]) if alike else ""
+    """Return the name with the spelling most like the key, or ''. Names of the key's own table go first."""
+    table, _, word = key.rpartition(".")
+    words = {name.rpartition(".")[2]: name for name in reversed([*names]) if table in ("", name.rpartition(".")[0])}
+    if alike := difflib.get_close_matches(word, words, n=1, cutoff=_ALIKE):
+        return words[alike[0]]
+    others = [name for name in names if name not in words.values() or not table]
+    return "".join(difflib.get_close_matches(key, others, n=1, cutoff=_ALIKE))
 
 
 def _counterpart(key: str, word: str) -> Counterpart | None:
@@ -67,8 +67,7 @@ def _counterpart(key: str, word: str) -> Counterpart | None:
     options = COUNTERPARTS.get(table)
     if option and key not in COUNTERPARTS and options and options.here == ("task.options",):
         return Counterpart((f"task.options.{option}",), options.note)
-    old = RENAMED.get(f"algorithm.{word}")
-    return COUNTERPARTS.get(key) or COUNTERPARTS.get(word) or (Counterpart((old,)) if old else None)
+    return COUNTERPARTS.get(key) or COUNTERPARTS.get(word)
 
 
 def _of_algorithm(counterpart: Counterpart, keys: Collection[str]) -> str:
