@@ -646,11 +646,9 @@ class Placement(Settings):
         chain: largest number of rounds in one invocation of whole
         inline_objects: send objects inside messages and store them only at checkpoints. Rule auto makes this
             choice itself
-        deadline_s: auto: take the cheapest placement within this time per round
-        dollars_per_hour: auto: take the fastest placement at this rate
     """
 
-    def __init__(self, *, rule: str = ..., pack: int = ..., chain: int = ..., inline_objects: bool = ..., deadline_s: float | None = ..., dollars_per_hour: float | None = ...) -> None: ...
+    def __init__(self, *, rule: str = ..., pack: int = ..., chain: int = ..., inline_objects: bool = ...) -> None: ...
 
 class Pricing(Settings):
     """The price list of the bill.

@@ -222,8 +222,6 @@ def _placement(config: RunConfig) -> Iterator[str]:
     if config.placement.inline_objects and config.algorithm.replayed_steps:
         name = config.algorithm.name
         yield f"placement.inline_objects: {name} learns from earlier rounds, which stay in storage; leave it false"
-    if config.placement.deadline_s is not None and config.placement.dollars_per_hour is not None:
-        yield "placement.deadline_s: give a deadline or placement.dollars_per_hour, not both"
 
 
 def _pipeline(config: RunConfig) -> Iterator[str]:

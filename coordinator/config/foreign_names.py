@@ -69,6 +69,7 @@ _TRACES = _none("algorithm.correction=vtrace cuts ratios off at 1, as RLlib does
 _NORMALISED = _none("advantages are always normalised, over a round's rows of a group")
 _FROM_THE_FIRST = _none("learning begins after the first round; actors.num_envs makes it longer")
 _ADAM = _none("networks are trained by Adam; its settings are algorithm.lr and algorithm.adam_eps")
+_PLAN = _none("marless plan FILE --deadline 10m --dollars 1 chooses the placement of a run")
 _DRAWN = _none("marless replay RUN draws a run at play")
 _FOLDER = _none("a run's files are in runs/NAME; --run sets the name")
 _ACTIVATION = _none("layers have tanh, those of value methods ReLU; another one needs an algorithm.network of your own")
@@ -288,6 +289,8 @@ EVERYWHERE: Mapping[str, Counterpart] = {
     "detach": _is("--detach"),
     "discount": _is("algorithm.gamma"),
     "dropout": _none("networks have no dropout"),
+    "deadline_s": _PLAN,
+    "dollars_per_hour": _PLAN,
     "env": _TASK,
     "env_name": _TASK,
     "environment": _TASK,

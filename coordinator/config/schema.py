@@ -157,16 +157,12 @@ class Placement(Section, frozen=True, kw_only=True):
         chain: largest number of rounds in one invocation of whole
         inline_objects: send objects inside messages and store them only at checkpoints. Rule auto makes this choice
             itself
-        deadline_s: auto: take the cheapest placement within this time per round
-        dollars_per_hour: auto: take the fastest placement at this rate
     """
 
     rule: Annotated[str, Meta(description=PLACEMENTS.listing())] = "balanced"
     pack: Annotated[int, Meta(ge=1, le=MOST_ROLLOUTS)] = 1
     chain: Annotated[int, Meta(ge=1, le=100)] = 10
     inline_objects: bool = False
-    deadline_s: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
-    dollars_per_hour: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
 
 
 class Pipeline(Section, frozen=True, kw_only=True):

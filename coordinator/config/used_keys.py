@@ -83,7 +83,5 @@ def _rollouts(config: RunConfig) -> dict[str, bool]:
         "scaling.beta": "curvature" in rule.needs,
         "placement.chain": placement.one_function or placement.planned,
         "placement.inline_objects": not placement.planned,
-        "placement.deadline_s": placement.planned,
-        "placement.dollars_per_hour": placement.planned,
         **{f"league.{key}": has_league for key in ("every", "size", "share", "script")},
     }

@@ -48,8 +48,6 @@ _EXAMPLES: Mapping[str, Any] = {
     "log.to": ["csv"],
     "offline.dataset": "dataset",
     "opponents.side": 0,
-    "placement.deadline_s": 2.0,
-    "placement.dollars_per_hour": 1.0,
     "preset": "good",
     "resources.NAME.command": "stockfish",
     "resources.NAME.http": "https://judge.example/grade",

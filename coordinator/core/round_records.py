@@ -1,7 +1,7 @@
 """The records of a round, made from the replies of its tasks: returns, evaluations, and its lines of metrics."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, islice, pairwise, repeat
@@ -51,7 +51,8 @@ class RoundReplies:
     def weights(self) -> NDArray[np.float64]:
         """Of every finished episode, of mean 1."""
         factors = np.repeat(self._factors, [count for of in self._counts for count in of])
-        return np.asarray(factors * [weight for reply in self.samples for weight in _weights_within(reply)])
+        within = [chain(*reply.weights) if reply.weights else repeat(1.0, len(reply.returns)) for reply in self.samples]
+        return np.asarray(factors * [*chain(*within)])
 
     @cached_property
     def agent_returns(self) -> tuple[float, ...]:
@@ -115,10 +116,6 @@ def _episodes_of_rollouts(reply: SampleReply) -> list[int]:
     rollouts = max(1, len(reply.agent_returns))
     least, more = divmod(len(reply.returns), rollouts)
     return [least + 1] * more + [least] * (rollouts - more)
-
-
-def _weights_within(reply: SampleReply) -> Iterable[float]:
-    return chain(*reply.weights) if reply.weights else repeat(1.0, len(reply.returns))
 
 
 def replies_by_round(plan: Plan, state: State) -> list[RoundReplies]:

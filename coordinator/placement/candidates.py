@@ -27,10 +27,9 @@ class PlannerLimits:
 
     `memory_mb` and `timeout_s` are configured, by function. `peak_mb` is the most that they have used, and a function
     without measurements keeps its memory. `checkpoint_every` applies to stored objects. Inlined objects are stored at
-    least every `MOST_ROUNDS_UNSAVED` rounds. At most one of `deadline_s` (of a round) and `dollars_per_hour` is given.
-    With `fixed` functions have the memory they were deployed with. If `can_inline` is False, no process keeps objects
-    between waves, because requests are events and answers are stored. `coordination_cost` depends on where the
-    coordinator runs.
+    least every `MOST_ROUNDS_UNSAVED` rounds. With `fixed` functions have the memory they were deployed with. If
+    `can_inline` is False, no process keeps objects between waves, because requests are events and answers are stored.
+    `coordination_cost` depends on where the coordinator runs.
     """
 
     prices: Prices
@@ -40,8 +39,6 @@ class PlannerLimits:
     timeout_s: Mapping[str, float]
     checkpoint_every: int
     peak_mb: Mapping[str, float]
-    deadline_s: float | None = None
-    dollars_per_hour: float | None = None
     fixed: bool = False
     can_inline: bool = True
     coordination_cost: CoordinationCost = LOCAL

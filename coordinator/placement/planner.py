@@ -8,9 +8,8 @@ because functions use one thread.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import NamedTuple
 
 from marless.coordinator.placement.candidates import PlannerLimits, is_possible, options, update_rounds
@@ -72,9 +71,6 @@ class _Estimate(NamedTuple):
     longest_s: dict[str, float]
 
 
-Measure = Callable[[Forecast], float]
-
-
 def plan(
     round_: int, layout: Layout, timings: Mapping[str, Fit], terms: PlannerLimits, current: RoundPlacement | None = None
 ) -> RoundPlacement:
@@ -88,12 +84,13 @@ def plan(
         return exploring
     if round_ < 2 and _within_timeouts(forecast(exploring, layout, timings, terms), terms):
         return exploring
-    best = choose(forecasts(layout, timings, terms), terms.deadline_s, terms.dollars_per_hour)
+    best = choose(forecasts(layout, timings, terms))
     current = current and update_rounds(current, layout, terms)
     if current is None or not is_possible(current, layout, terms):
         return best.round_placement
     now = forecast(current, layout, timings, terms)
-    return current if _within_timeouts(now, terms) and not _is_worthwhile(now, best, terms) else best.round_placement
+    is_worthwhile = best.dollars < (1 - WORTHWHILE) * now.dollars
+    return current if _within_timeouts(now, terms) and not is_worthwhile else best.round_placement
 
 
 def forecasts(layout: Layout, timings: Mapping[str, Fit], terms: PlannerLimits) -> list[Forecast]:
@@ -126,43 +123,17 @@ def pareto_front(forecasts: Iterable[Forecast]) -> list[Forecast]:
     return front
 
 
-def choose(
-    forecasts: Sequence[Forecast], deadline_s: float | None = None, dollars_per_hour: float | None = None
-) -> Forecast:
-    """Return the cheapest forecast.
+def choose(forecasts: Sequence[Forecast]) -> Forecast:
+    """Return the fastest of the cheapest forecasts, and the simplest of these.
 
-    With a deadline it is the cheapest that meets it, else the fastest. With a rate it is the fastest that keeps it,
-    else the cheapest. Differences below `TOLERANCE` do not count. Ties go to the fastest or cheapest, then simplest.
+    Forecasts that differ by less than `TOLERANCE` count as equally cheap.
     """
-    pool, first, second = _goal(forecasts, deadline_s, dollars_per_hour)
-    limit = min(map(first, pool)) * (1 + TOLERANCE)
-    best = [item for item in pool if first(item) <= limit]
-    return min(best, key=lambda item: (second(item), first(item), _complexity(item.round_placement)))
+    limit = min(item.dollars for item in forecasts) * (1 + TOLERANCE)
+    cheapest = [item for item in forecasts if item.dollars <= limit]
+    return min(cheapest, key=lambda item: (item.seconds, item.dollars, _complexity(item.round_placement)))
 
 
 _NOTHING = Meter()
-_dollars: Measure = attrgetter("dollars")
-_seconds: Measure = attrgetter("seconds")
-
-
-def _goal(
-    forecasts: Sequence[Forecast], deadline_s: float | None, dollars_per_hour: float | None
-) -> tuple[Sequence[Forecast], Measure, Measure]:
-    if deadline_s is not None:
-        in_time = [item for item in forecasts if item.seconds <= deadline_s]
-        return (in_time, _dollars, _seconds) if in_time else (forecasts, _seconds, _dollars)
-    if dollars_per_hour is not None:
-        affordable = [item for item in forecasts if item.dollars * 3600 <= dollars_per_hour * item.seconds]
-        return (affordable, _seconds, _dollars) if affordable else (forecasts, _dollars, _seconds)
-    return forecasts, _dollars, _seconds
-
-
-def _is_worthwhile(now: Forecast, best: Forecast, terms: PlannerLimits) -> bool:
-    """Return whether to change the placement: if only `best` keeps the limit, or it saves more than `WORTHWHILE`."""
-    pool, measure, _ = _goal([now, best], terms.deadline_s, terms.dollars_per_hour)
-    if not any(item is now for item in pool):
-        return True
-    return any(item is best for item in pool) and measure(best) < (1 - WORTHWHILE) * measure(now)
 
 
 def _complexity(round_placement: RoundPlacement) -> tuple[int, bool, int, int, int]:

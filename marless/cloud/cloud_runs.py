@@ -74,7 +74,9 @@ class CloudRuns:
                 raise UserError(f"{run} has no plan in the cloud, so it was removed in part; remove it")
             folder = RunStore(Path(scratch)).create(run, run)
             folder.adopt(manifest)
-            _copy(ports.storage, FileStorage(folder.path / "objects"), _without_ledger(ports.storage.list("")))
+            # Bodies of items that are objects are copied with their items.
+            keys = [key for key in ports.storage.list("") if not key.startswith("ledger/")]
+            _copy(ports.storage, FileStorage(folder.path / "objects"), keys)
             items = FileStorage(folder.path)
             for item, body in ports.ledger.items(""):
                 if item != lease.LEASE:
@@ -145,11 +147,6 @@ def _clear(ports: RunPorts) -> None:
         if item != lease.LEASE:
             ports.ledger.remove(item)
     ports.storage.delete(ports.storage.list(""))
-
-
-def _without_ledger(keys: Iterable[str]) -> list[str]:
-    """Bodies of items that are objects are copied with their items."""
-    return [key for key in keys if not key.startswith("ledger/")]
 
 
 def _copy(source: Storage, target: Storage, keys: Iterable[str]) -> None:

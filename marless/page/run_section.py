@@ -215,12 +215,10 @@ def _value(text: str) -> Html:
 def _again(facts: Facts) -> Html:
     line = command(facts.config)
     how = element("pre", line) if line else element("p", "Save the text below as config.toml; then:")
-    file = join([Html("") if line else element("pre", "marless train config.toml"), _config_file(facts.config_text)])
-    return join([how, pairs(_versions(facts)), file])
-
-
-def _config_file(text: str) -> Html:
-    return element("details", element("summary", "config.toml, with every setting"), element("pre", text))
+    typed = Html("") if line else element("pre", "marless train config.toml")
+    text = element("pre", facts.config_text)
+    file = element("details", element("summary", "config.toml, with every setting"), text)
+    return join([how, pairs(_versions(facts)), typed, file])
 
 
 def _versions(facts: Facts) -> list[tuple[str, object]]:

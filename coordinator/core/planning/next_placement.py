@@ -177,8 +177,6 @@ def terms(plan: Plan, state: State) -> PlannerLimits:
         timeout_s={name: size.timeout_s for name, size in functions.items()},
         checkpoint_every=config.checkpoint_every,
         peak_mb=state.peaks,
-        deadline_s=config.placement.deadline_s,
-        dollars_per_hour=config.placement.dollars_per_hour,
         fixed=plan.platform.sizes_fixed,
         can_inline=plan.platform.can_inline,
         coordination_cost=coordination(plan, state),
