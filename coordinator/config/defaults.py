@@ -44,7 +44,7 @@ def fill_default_run(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
         key in _KEYS or key.partition(".")[0] in _TABLES for key in keys.keys() - {f"task.options.{EXACT_PHYSICS}"}
     )
     is_limited = any(key.startswith("stop.") for key in keys) and "preset" not in keys
-    unused = ("stop.", "algorithm.ent_", "algorithm.lr_") if is_limited else ()
+    unused: tuple[str, ...] = ("stop.", "algorithm.ent_", "algorithm.lr_") if is_limited else ()
     unused = ("stop.",) if keys.keys() & {"stop.rounds", "stop.env_steps"} else unused
     run = {} if is_other or not isinstance(task, str) else flatten(DEFAULT_RUNS.get(task, {}))
     values = {key: value for key, value in run.items() if not key.startswith(unused)}

@@ -99,7 +99,7 @@ class PlateauMonitor:
             self.add(line)
 
     def add(self, line: RoundLine) -> None:
-        """Adds a round. Where two sides learn, returns do not count: one side's progress lowers the other's return."""
+        """Add a round. Returns do not count if two sides learn, because one side's progress lowers the other's."""
         self._entropies += sorted(_measured(line, "entropy"))[-1:]
         self._loss = max([*_measured(line, "value_loss"), *_measured(line, "td_loss")], default=0.0)
         fixed_side, sides = self._plan.config.opponents.side, list(line.side_returns.values())
@@ -119,7 +119,7 @@ class PlateauMonitor:
         return f"values diverge: their loss is {self._loss:.3g}, and usually below 1; try a smaller algorithm.lr"
 
     def _has_stopped_exploring(self) -> bool:
-        """Whether each policy draws from its actions almost as if it were greedy. Densities have no such measure."""
+        """Return True if all policies draw their actions almost greedily. Densities have no such measure."""
         first, last = (self._entropies or [0.0])[0], (self._entropies or [0.0])[-1]
         return first > 0 and last < EXPLORED * first
 
