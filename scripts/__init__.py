@@ -1,1 +1,2 @@
-"""Programs that make runs beside the product's commands, from the repository's root as ``python -m scripts.<name>``."""
+"""Programs that make runs besides the product's commands, from the repository's root as ``python -m
+scripts.<name>``."""

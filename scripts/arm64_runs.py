@@ -2,11 +2,11 @@
 
     python -m scripts.arm64_runs FOLDER [RUN ...] > docs/results/arm64-runs.csv
 
-On any Debian; QEMU emulates the processor (`apt-get install qemu-user-static`). All else is arm64's own: Debian's
-Python, the wheels of numpy and the others, and the kernels, by the compiler that makes those of functions. RUN are
-numbers of runs in that file, from 1; all without. FOLDER keeps the system for the next call, packages while the pins
-are as they were, and the runs.
-Writes a line of CSV as each run ends; the exit code is 1 if one has other weights, 2 where nothing can be run.
+It runs on any Debian. QEMU emulates the processor (`apt-get install qemu-user-static`). All other parts are built for
+arm64: Debian's Python, the wheels of numpy and the others, and the kernels, by the compiler of the functions' kernels.
+RUN are numbers of runs in that file, from 1, by default all. FOLDER keeps the system for the next call, packages while
+the pins are as they were, and the runs. It writes a line of CSV as each run ends. The exit code is 1 if one has other
+weights, and 2 if no run is possible.
 """
 
 import argparse
@@ -35,7 +35,7 @@ _MARLESS = "import sys; from marless.cli.app import main; sys.exit(main())"
 
 
 class Missing(Exception):
-    """Nothing can be run here; the message is one line."""
+    """Runs are impossible here. The message is one line."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -71,7 +71,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _prepared(folder: Path) -> list[str]:
-    """The command of arm64's Python, with the program; makes what is missing. Raises `Missing` and `PackageFault`."""
+    """Return the command of arm64's Python, with the program. Makes missing parts. Raises `Missing` and
+    `PackageFault`."""
     if not (emulator := shutil.which(EMULATOR)):
         raise Missing(f"there is no {EMULATOR}: apt-get install qemu-user-static")
     system = folder / "system"
@@ -92,11 +93,11 @@ def _prepared(folder: Path) -> list[str]:
 
 
 def _fetch_system(apt: Path, system: Path) -> None:
-    """Unpacks Debian's Python for arm64, and what it needs, without a change of this machine."""
+    """Unpack Debian's Python for arm64 with its dependencies, without a change of this machine."""
     for name in ("lists/partial", "cache/archives/partial"):
         (apt / name).mkdir(parents=True, exist_ok=True)
     (apt / "status").touch()
-    # What apt keeps of this machine is neither read nor written.
+    # apt's own data of this machine are neither read nor written.
     settings: dict[str, Any] = {"Dir::State::lists": apt / "lists", "Dir::State::status": apt / "status"}
     settings |= {"Dir::Cache": apt / "cache", "APT::Sandbox::User": "", "Debug::NoLocking": True}
     settings |= {"APT::Architecture": "arm64", "APT::Architectures": "arm64"}
@@ -108,13 +109,13 @@ def _fetch_system(apt: Path, system: Path) -> None:
     shutil.rmtree(unpacked, ignore_errors=True)
     for package in sorted((apt / "cache" / "archives").glob("*.deb")):
         _require("dpkg-deb", "--extract", str(package), str(unpacked))
-    if not (unpacked / "lib").exists():  # newer packages have all below usr, and a link that another one brings
+    if not (unpacked / "lib").exists():  # newer packages have all below usr, and a link in another package
         (unpacked / "lib").symlink_to("usr/lib")
     unpacked.rename(system)
 
 
 def _fetch_packages(packages: Path, python: str) -> None:
-    """Installs what the program depends on, for arm64, at the pinned versions."""
+    """Install the program's dependencies, for arm64, at the pinned versions."""
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
     unpacked = packages.with_name("installed")
     shutil.rmtree(unpacked, ignore_errors=True)
@@ -148,10 +149,11 @@ def _copy_program(folder: Path) -> Path:
 
 
 def _trained(command: Sequence[str], folder: Path, name: str, settings: Sequence[str]) -> str:
-    """The hash of the weights of the run `name` below the folder; "none", and what the run said, where it failed."""
+    """Return the hash of the weights of the run `name` below the folder. If it failed, print its messages and return
+    "none"."""
     run = folder / "runs" / name
     shutil.rmtree(run, ignore_errors=True)
-    # There this checkout, with kernels for another processor, is not what Python imports.
+    # In that folder, Python does not import this checkout, with kernels for another processor.
     train = [*command, "-c", _MARLESS, "train", "--backend", "inline", "--run", name, *settings]
     done = subprocess.run(train, cwd=folder, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode:
@@ -161,7 +163,7 @@ def _trained(command: Sequence[str], folder: Path, name: str, settings: Sequence
 
 
 def _require(*command: Any) -> None:
-    """Runs a command; raises `Missing` with the last line that it says when it fails."""
+    """Run a command. Raises `Missing` with its last line if it fails."""
     done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL)
     if done.returncode:
         line = ((done.stderr or done.stdout).strip().splitlines() or ["no word"])[-1]

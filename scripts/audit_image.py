@@ -21,7 +21,7 @@ DOCKERFILE = ROOT / "infra/packaging/Dockerfile"
 
 
 def main() -> int:
-    """Audits the image; returns the exit code."""
+    """Audit the image. Returns the exit code."""
     try:
         follow(interpreter(PYTHON) or sys.executable)
     except CalledProcessError as fault:
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def follow(python: str) -> None:
-    """Follows the steps with `python`; raises `CalledProcessError` for a failed step, `ValueError` for an invalid one,
+    """Follow the steps with `python`. Raises `CalledProcessError` for a failed step, `ValueError` for an invalid step,
     and `RuntimeError` if the learner does not work."""
     with tempfile.TemporaryDirectory() as folder:
         environment, context, root = (Path(folder, name) for name in ("environment", "context", "root"))

@@ -28,7 +28,7 @@ _EM_AARCH64 = 183  # elf.h
 
 
 def main() -> int:
-    """Audits all packages; returns the exit code."""
+    """Audit all packages. Returns the exit code."""
     faults = [fault for function in ENTRIES for fault in _built(function)]
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def _built(function: str) -> list[str]:
-    """Prints the size of a package that sam built; returns its defects."""
+    """Print the size of a package that sam built. Returns its defects."""
     folder = Path(sys.argv[1], function.capitalize())
     if not Path(folder, *ENTRIES[function].split(".")).with_suffix(".py").is_file():
         return [f"sam built no {function}; its Metadata in the template must say BuildMethod: makefile"]
@@ -55,13 +55,13 @@ def _built(function: str) -> list[str]:
 
 
 def _arm(library: Path) -> bool:
-    """Whether a library is for the functions' processor: e_machine of its ELF header."""
+    """Return whether a library is for the functions' processor: e_machine of its ELF header."""
     with library.open("rb") as file:
         return int.from_bytes(file.read(20)[18:], "little") == _EM_AARCH64
 
 
 def _at_work(folder: Path) -> list[str]:
-    """Builds all functions for this machine, runs them, and prints the import times; returns the defects.
+    """Build all functions for this machine, run them, and print the import times. Returns the defects.
 
     Raises `PackageFault` and `RuntimeError`.
     """

@@ -1,8 +1,9 @@
-"""Checks what the functions' packages are made of: ``python -m scripts.audit_supply BOM ADVISORIES FOLDER``.
+"""Checks the contents of the functions' packages: ``python -m scripts.audit_supply BOM ADVISORIES FOLDER``.
 
-BOM is the bill of materials of the pins (CycloneDX), ADVISORIES pip-audit's answer about them, FOLDER what `sam build`
-made. Fails if a package holds other distributions or versions than the bill, or if a pin has a known vulnerability.
-pip-audit's exit code does not tell "none known" from "not asked": where no pin could be looked up, this says so.
+BOM is the bill of materials of the pins (CycloneDX), ADVISORIES pip-audit's answer about them, FOLDER the output of
+`sam build`. It fails if a package holds other distributions or versions than the bill, or if a pin has a known
+vulnerability. pip-audit's exit code is the same for "none known" and "not asked". If no pin could be looked up, this
+program says so.
 """
 
 import json
@@ -26,7 +27,7 @@ class Advisory(msgspec.Struct):
 
 
 class Audited(msgspec.Struct):
-    """A pin, and what is known of it; `skip_reason` where nothing could be looked up."""
+    """A pin, and its known vulnerabilities. `skip_reason` is set if the look-up failed."""
 
     name: str
     version: str = ""
@@ -41,7 +42,7 @@ class Answer(msgspec.Struct):
 
 
 def main() -> int:
-    """Audits the bill, the packages and the advisories; returns the exit code."""
+    """Audit the bill, the packages and the advisories. Returns the exit code."""
     bill, advisories, folder = map(Path, sys.argv[1:])
     expected = billed(json.loads(bill.read_text(encoding="utf-8"))) | parts()
     faults = [fault for name in ENTRIES for fault in differences(name, expected, held(folder / name.capitalize()))]
@@ -71,7 +72,7 @@ def held(package: Path) -> Contents:
 
 
 def differences(function: str, expected: Contents, contents: Contents) -> list[str]:
-    """One line for each distribution that a package lacks or has beside the bill."""
+    """Return a line for each distribution that a package lacks or has in addition to the bill."""
     lines = [f"{function} lacks {name} {version} of the bill of materials" for name, version in expected - contents]
     lines += [f"{function} holds {name} {version}, which is not in the bill" for name, version in contents - expected]
     return sorted(lines)

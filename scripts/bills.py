@@ -1,8 +1,8 @@
-"""``python -m scripts.bills > docs/results/bills.csv``: reads on the bill of equal runs, wherever they are.
+"""``python -m scripts.bills > docs/results/bills.csv``: reads on the bill of equal runs on different platforms.
 
-Each configuration is trained with one, two and three workers, in one process, in a pool beside all others, and in an
-emulated account, and estimated. Beside these bills stands the account's own count of GETs, and what the run would have
-read if no function had kept anything.
+Each configuration is trained with one, two and three workers, in one process, in a pool with all others, and in an
+emulated account, and estimated. The table also has the account's count of GETs, and the reads of the run without any
+caches.
 """
 
 import argparse
@@ -71,7 +71,7 @@ def main() -> None:
 def _rows(home: Path) -> list[tuple[str | int, ...]]:
     _marless(home, "train", "algorithm.name=mappo", "stop.rounds=2", "--run", "recorded")
     _marless(home, "export", "recorded", "--to", "npz", "--episodes", "200", "--out", "data")
-    # Only an account for tests counts requests. Functions take over what selects processor instructions.
+    # Only an account for tests counts requests. Functions inherit the variables that select processor instructions.
     settings = AccountSettings(processes=20, inherited_variables=kernel_variables.VARIABLES, faults=True, code=(home,))
     (home / account_folder()).parent.mkdir(exist_ok=True)
     running = account.start(home / account_folder(), settings)

@@ -1,7 +1,7 @@
 """Builds the packages for Lambda: ``python -m scripts.build WHAT FOLDER``.
 
-WHAT is a function, for its package; `zips`, for the packages of all functions, each with an archive beside it; or
-`plugins`, for the plug-ins' files in a learner that is a container image, see `marless.infra.packaging.torch_users`.
+WHAT is a function, for its package, or `zips`, for the packages of all functions with an archive each. `plugins` makes
+the plug-ins' files in a learner that is a container image, see `marless.infra.packaging.torch_users`.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from marless.infra.packaging.plugins import PackageFault
 
 
 def main() -> int:
-    """Builds what the arguments name; returns the exit code."""
+    """Build the parts that the arguments name. Returns the exit code."""
     parser = argparse.ArgumentParser(description="Build functions' packages, or make plug-ins ready for the image.")
     # sam names the template's logical ids, which begin with a capital.
     parser.add_argument("what", type=str.lower, choices=[*ENTRIES, "zips", "plugins"])

@@ -63,7 +63,7 @@ def prices() -> dict[str, float]:
 
 
 def draw_returns(path: Path) -> None:
-    """Draw each algorithm's return and interval, and the published return beside it."""
+    """Draw each algorithm's return and interval, and the published return for comparison."""
     figure = sheet(8, 4.2)
     axes = figure.subplots()
     rows = returns()[::-1]

@@ -2,8 +2,8 @@
 
     python -m scripts.commit_subjects [BASE]
 
-Without BASE it checks the commits after `FIRST`. A clone that does not hold that commit (a shallow one) is reported as
-not checked.
+Without BASE it checks the commits after `FIRST`. If a (shallow) clone lacks that commit, it prints that they are not
+checked.
 """
 
 import re
@@ -33,7 +33,7 @@ def fault_of(subject: str) -> str | None:
 
 
 def main() -> int:
-    """Print each subject with a fault; return 1 if there is one."""
+    """Print each subject with a fault. Returns 1 if there is one."""
     base = sys.argv[1] if len(sys.argv) > 1 else FIRST
     log = ["git", "log", "--no-merges", "--format=%h %s", f"{base}..HEAD"]
     listing = subprocess.run(log, capture_output=True, encoding="utf-8", check=False)

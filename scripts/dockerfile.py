@@ -1,7 +1,7 @@
 """Parses a Dockerfile and follows its steps below a folder, without a container engine.
 
-Supports the instructions of our Dockerfiles (Dockerfile reference, docs.docker.com): FROM, ARG, ENV, WORKDIR, COPY, RUN
-in its shell form, CMD in its exec form, comments and continued lines. Files with others are refused.
+It supports the instructions of our Dockerfiles: FROM, ARG, ENV, WORKDIR, COPY, RUN in its shell form, CMD in its exec
+form, comments and continued lines. Source: Dockerfile reference, docs.docker.com. Files with others are refused.
 """
 
 import json
@@ -20,7 +20,7 @@ _BASE = {"LAMBDA_TASK_ROOT": "/var/task"}
 
 
 def steps(text: str) -> list[tuple[str, str]]:
-    """The instructions and their arguments in order; raises `ValueError` for an unsupported one."""
+    """Return the instructions and their arguments in order. Raises `ValueError` for an unsupported instruction."""
     lines = (line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
     whole = re.sub(r"\s*\\\n\s*", " ", "\n".join(lines))
     found = []
@@ -34,7 +34,7 @@ def steps(text: str) -> list[tuple[str, str]]:
 
 @dataclass
 class Followed:
-    """A Dockerfile being followed: absolute paths are below `root`, programs are those of `environment`."""
+    """A Dockerfile being followed: absolute paths are below `root`, and programs come from `environment`."""
 
     context: Path
     root: Path
@@ -44,7 +44,7 @@ class Followed:
     command: list[str] = field(default_factory=list)
 
     def follow(self, text: str, arguments: Mapping[str, str]) -> None:
-        """Follows all steps with the build's `arguments`; raises `CalledProcessError` if a RUN fails."""
+        """Follow all steps with the build's `arguments`. Raises `CalledProcessError` if a RUN fails."""
         for instruction, rest in steps(text):
             match instruction:
                 case "ARG" | "ENV":
@@ -73,7 +73,7 @@ class Followed:
         return re.sub(r"\$\{(\w+)\}", lambda match: self.variables.get(match[1], ""), text)
 
     def _copy(self, *words: str) -> None:
-        """A folder's contents are copied, not the folder; a pattern may match nothing."""
+        """A folder's contents are copied, not the folder. A pattern may match nothing."""
         *sources, last = (self._expanded(word) for word in words)
         target = self.below(last) if last.startswith("/") else self._here() / last
         for source in sources:

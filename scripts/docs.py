@@ -1,6 +1,6 @@
 """Write the generated pages of docs/: ``python -m scripts.docs``.
 
-The pages are committed; a test compares them with this program's output.
+The pages are committed. A test compares them with this program's output.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Writes the sample events of the functions, one file for each kind of event: ``python -m scripts.events``.
 
-The objects that a task reads are in its message, and so are those of its answer: an event needs no bucket. The tasks
-are those of one run, each made of the answers to those before it.
+The message has the objects that a task reads, and the answer's objects, so an event needs no bucket. The tasks belong
+to one run, and each follows from earlier answers.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """The first hour in an account, as a script: every command of a deployment, and the bill against Lambda's own reports.
 
-``scripts/first_account --backend aws`` deploys a tenant of its own, trains, kills functions, tears down, and prints a
+``scripts/first_account --backend aws`` deploys a separate tenant, trains, kills functions, tears down, and prints a
 table for docs/explanation/aws.md. With ``--backend emulated`` the same happens on this machine. It exits with 1 if a
-step failed; the deployment is removed in any case.
+step failed. The deployment is removed in any case.
 """
 
 import argparse
@@ -32,17 +32,17 @@ SMALL = (
     "attempts=10",
     "stop.dollars=0.25",
 )
-# How much less than Lambda reports a bill may have: sweeps and turns that find nothing to do are on no run's bill.
+# The least share of Lambda's reports on a bill: idle sweeps and turns are on no run's bill.
 LEAST_SHARE = 0.9
 
 
 class Failed(Exception):
-    """A step did not do what it should; the message says what happened."""
+    """A step failed. The message says what happened."""
 
 
 @dataclass
 class Account:
-    """The commands in the folder `home`, each for the tenant of this script, and the table of what they did."""
+    """The commands in the folder `home`, each for the tenant of this script, and the table of their results."""
 
     home: Path
     where: tuple[str, ...]
@@ -50,7 +50,7 @@ class Account:
     failed: bool = False
 
     def marless(self, *arguments: str) -> str:
-        """The standard output of a command; raises `Failed` with its last line."""
+        """Return the standard output of a command. Raises `Failed` with its last line."""
         command = [sys.executable, "-m", "marless.cli.app", *arguments]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(self.home), str(ROOT)))}
         ended = subprocess.run(
@@ -82,7 +82,7 @@ class Account:
         self.rows.append((name, time.monotonic() - began, result))
 
     def summary(self, run: str) -> dict[str, Any]:
-        """What `summary.json` of a run holds; raises `Failed` if there is none."""
+        """Return the content of a run's `summary.json`. Raises `Failed` if there is none."""
         path = self.home / "runs" / run / "summary.json"
         if not path.is_file():
             raise Failed(f"{run} left no summary")
@@ -133,7 +133,8 @@ def steps(account: Account) -> Iterator[tuple[str, Callable[[], str]]]:
 
 
 def _compared(account: Account, run: str, local: str) -> str:
-    """Compares a run with the local one; other processors round differently, so only on this machine is it an error."""
+    """Compare a run with the local run. Other processors round differently, so a difference is an error only on this
+    machine."""
     found, expected = account.summary(run), account.summary(local)
     same = found["weights_sha256"] == expected["weights_sha256"]
     if found["status"] != "finished" or (not same and "emulated" in account.where):
@@ -167,7 +168,7 @@ def _bills(account: Account) -> str:
 
 @contextmanager
 def prepared(arguments: argparse.Namespace) -> Iterator[Account]:
-    """A folder of runs with the task whose functions are killed, and the tenant's deployment while the block runs."""
+    """Give a folder of runs with a task that gets killed, and the tenant's deployment while the block runs."""
     region = ("--region", arguments.region) if arguments.region else ()
     where = ("--backend", arguments.backend, "--tenant", TENANT, *region)
     project = ROOT / "scripts" / "fragile_task"
@@ -202,7 +203,7 @@ def _table(account: Account, backend: str) -> str:
 
 
 def main() -> int:
-    """Tries a deployment and prints the table; returns the exit code."""
+    """Try a deployment and print the table. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="scripts/first_account", description=__doc__.split("\n\n")[0])
     parser.add_argument("--backend", choices=("emulated", "aws"), required=True)
     parser.add_argument("--region", help="the AWS region; default: that of the AWS configuration")

@@ -57,9 +57,9 @@ class Functions:
         return self._start(function, self._packages[function], ENTRIES[function], event)[2]
 
     def _start(self, function: str, package: Path, module: str, event: bytes | None = None) -> Any:
-        """The output of the program `_START`; raises `RuntimeError`."""
+        """Return the output of the program `_START`. Raises `RuntimeError`."""
         call = [] if event is None else ["call"]
-        # -I -S: neither the current folder nor anything installed; -B: a package is read-only on Lambda.
+        # -I -S exclude the current folder and installed packages. -B: a package is read-only on Lambda.
         command = [self._python, "-I", "-S", "-B", "-c", _START, str(package), module, *call]
         variables = {"PATH": os.defpath, **self._environment}
         done = subprocess.run(command, input=event or b"", env=variables, capture_output=True, timeout=120)
@@ -72,7 +72,7 @@ class Functions:
 def account() -> Iterator[dict[str, str]]:
     """An emulated bucket and table, as the environment variables that the template gives to the functions.
 
-    They have a name of their own, because all accounts of a process share moto's memory.
+    They have unique names, because all accounts of a process share moto's memory.
     """
     place = f"audit-{secrets.token_hex(4)}"
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -109,9 +109,9 @@ def account() -> Iterator[dict[str, str]]:
 
 
 def work(functions: Functions, names: Iterable[str], environment: Mapping[str, str]) -> None:
-    """Answers every sample event of the functions `names` with their packages; raises `RuntimeError` if one fails.
+    """Answer every sample event of the functions `names` with their packages. Raises `RuntimeError` if one fails.
 
-    The objects of the events' messages are in storage instead, as in most runs.
+    The objects of the events' messages are in storage instead, like in most runs.
     """
     cloud = Cloud(environment["AWS_REGION"], environment["AWS_ENDPOINT_URL"], ("audit", "audit", None))
     settings = Settings.from_environment(environment)
@@ -141,13 +141,13 @@ def _require_done(name: str, result: object) -> None:
 
 
 def sweep(functions: Functions) -> None:
-    """Runs the coordinator's sweep without any runs; raises `RuntimeError`."""
+    """Run the coordinator's sweep without any runs. Raises `RuntimeError`."""
     if functions.call("coordinator", b'{"sweep": true}') != {"woken": 0}:
         raise RuntimeError("coordinator failed: there is no run to wake")
 
 
 def traced(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of an invocation with tracing on; no X-Ray daemon receives its segments."""
+    """Return the environment of an invocation with tracing on. No X-Ray daemon receives its segments."""
     trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
     return {**environment, "MARLESS_TRACING": "Active", "LAMBDA_TASK_ROOT": "/var/task", "_X_AMZN_TRACE_ID": trace}
 

@@ -6,9 +6,9 @@
                                                   if more than `MOST_PRONOUNS` names are pronouns
 
 A name counts once for each function or class that binds it: a function's own name, its parameters, its locals, and
-fields of classes. A bare participle is a name of one word that ends in -ed, or one of `IRREGULAR`: `found` says that a
-search is over, not what it was for. Names of two words, such as `stored_bytes`, do not count. Pronouns stand for a noun
-that the reader has to find. `other` is right for the operand of a special method, for example `__add__`.
+fields of classes. A bare participle is a name of one word that ends in -ed, or one of `IRREGULAR`. For example, `found`
+says that a search is over, but not its target. Names of two words, such as `stored_bytes`, do not count. Pronouns
+replace a noun that the reader has to find. `other` is right for the operand of a special method, for example `__add__`.
 """
 
 import argparse
@@ -42,7 +42,7 @@ NO_PARTICIPLES = ("bed", "breed", "deed", "embed", "exceed", "feed", "need", "pr
 # Names that Gymnasium and PettingZoo give these values, so that readers look for them.
 TERMS = ("terminated", "truncated")
 
-# They stand for anything, so each hides another noun.
+# They can mean anything, so each hides another noun.
 WORST = _words("""
     asked chosen ended found given held kept known looked made named own played said seen shown taken told wanted worn
 """)
@@ -73,7 +73,7 @@ class Name(NamedTuple):
 
     @property
     def room(self) -> str:
-        """The folder two levels deep, or the package for files that stand in it."""
+        """The folder two levels deep, or the package for files directly in it."""
         parts = self.path.relative_to(ROOT).parent.parts
         return "/".join(parts[2:4] if parts[:1] == ("packages",) else parts[:2])
 
@@ -92,7 +92,8 @@ def names(path: Path) -> Iterator[Name]:
 
 
 def _bound(path: Path, node: ast.AST, scope: str, local: set[str] | None) -> Iterator[Name]:
-    """Names bound below a node; `local` holds those of the function around it that were yielded, None in a class."""
+    """Yield the names bound below a node. `local` holds the yielded names of the function around it, or None in a
+    class."""
     for child in ast.iter_child_nodes(node):
         inner_scope, inner = scope, local
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):

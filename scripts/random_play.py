@@ -2,9 +2,9 @@
 
     python -m scripts.random_play [NAME ...]
 
-Plays the tasks below (all by default) and writes `docs/results/random-play.json`: per name the env task, the mean
-return (sum over agents, undiscounted), its standard error and the number of episodes. Pages and `benchmarks/suite.toml`
-take their values from there.
+It plays the tasks below (all by default) and writes `docs/results/random-play.json`. Per name this has the env task,
+the mean return (sum over agents, undiscounted), its standard error and the number of episodes. Pages and
+`benchmarks/suite.toml` take their values from there.
 """
 
 import json
@@ -22,9 +22,9 @@ from marless.functions.randomness import generator
 
 RECORD = Path(__file__).parents[1] / "docs" / "results" / "random-play.json"
 SEED = 100
-# Sides whose agents play at random in training too, so that a run's return is that of the others (`opponents.side`).
+# Sides that also play at random in training, so that a run's return belongs to the others (`opponents.side`).
 OPPONENTS = {"adversary": 0}
-# Environments that step together; fewer episodes where each is a Python object.
+# Environments that step together, and fewer episodes if each is a Python object.
 NUM_ENVS, EPISODES, SLOW_EPISODES = 250, 20_000, 2_000
 SLOW = ("foraging",)
 TASKS = {

@@ -1,7 +1,7 @@
-"""``python -m scripts.streams [COMMAND ...]``: what commands do where a stream is broken, as a markdown table.
+"""``python -m scripts.streams [COMMAND ...]``: the behaviour of commands with broken streams, as a markdown table.
 
-A row is a way in which standard input, output or error is broken, a column is a command, a cell its exit code: 0, and 2
-where text was lost that is the command's result. `broken` says what is wrong otherwise.
+A row is a way to break standard input, output or error, a column is a command, a cell its exit code. The code is 0, or
+2 if text was lost that is the command's result. In other cases `broken` names the fault.
 """
 
 import fcntl
@@ -37,7 +37,7 @@ COMMANDS: dict[str, list[str]] = {
     "status --json": ["status", "old", "--json"],
     "config": ["config"],
 }
-# Their results are files, which they leave whatever becomes of their words.
+# Their results are files, which they leave even if their messages are lost.
 _DRIVE = {
     "train": ["runs/new"],
     "train --json": ["runs/new"],
@@ -60,7 +60,7 @@ FULL = "No space left on device"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended: its exit code, what reached each stream, and whether it left what it should."""
+    """The end of a command: its exit code, the bytes in each stream, and whether it left its files."""
 
     code: int
     out: bytes
@@ -104,7 +104,7 @@ def _lost_terminal(command: list[str], folder: Path, environment: dict[str, str]
 
 
 def _impatient(command: list[str], folder: Path, environment: dict[str, str]) -> tuple[int, bytes, bytes]:
-    """A pipe of standard output that does not wait for its reader, who is slow."""
+    """Use a pipe of standard output that does not wait for its slow reader."""
     near, far = os.pipe()
     with suppress(OSError, AttributeError):
         fcntl.fcntl(far, fcntl.F_SETPIPE_SZ, 4096)
@@ -167,7 +167,7 @@ def prepare(folder: Path) -> None:
 
 
 def broken(way: str, name: str, found: Outcome) -> str:
-    """What is wrong; '' for a command that does what it should."""
+    """Return the fault of a command, or '' if it behaves correctly."""
     lost = way == "output on a full disk"
     expected = 2 if lost and name not in _DRIVE else 0
     if b"internal error" in found.err or b"Traceback" in found.err or b"Exception ignored" in found.err:
@@ -186,7 +186,7 @@ def broken(way: str, name: str, found: Outcome) -> str:
 
 
 def main(names: Sequence[str]) -> int:
-    """Prints the table; the exit code says whether a cell is broken."""
+    """Print the table. The exit code says whether a cell is broken."""
     chosen = [name for name in COMMANDS if not names or name in names]
     with tempfile.TemporaryDirectory() as prepared:
         prepare(Path(prepared))

@@ -13,7 +13,7 @@ from samtranslator.yaml_helper import yaml_parse
 from aws_emulator.cloudformation.sam_translation import translate
 
 _REGION = "us-east-1"
-# Translation requires code in S3; a deployment sets the actual address.
+# Translation requires code in S3. A deployment sets the actual address.
 _CODE = "s3://code/function.zip"
 
 

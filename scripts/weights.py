@@ -121,7 +121,7 @@ RUNS = {
 
 
 def main(patterns: list[str]) -> None:
-    """Prints the hashes of all runs, or of those that match a pattern."""
+    """Print the hashes of all runs, or of runs that match a pattern."""
     with tempfile.TemporaryDirectory() as scratch:
         chosen = [name for name in RUNS if not patterns or any(fnmatch.fnmatch(name, one) for one in patterns)]
         hashes = {name: weights_sha256(name, Path(scratch)) for name in chosen}
@@ -129,7 +129,7 @@ def main(patterns: list[str]) -> None:
 
 
 def weights_sha256(name: str, scratch: Path) -> str:
-    """Trains the run in `scratch`; raises `CalledProcessError` when a command fails."""
+    """Train the run in `scratch`. Raises `CalledProcessError` if a command fails."""
     hashed = WAYS.get(name, _local)(scratch, name, (*SMALL, *RUNS[name]))
     print(f"{name:18} {hashed}", file=sys.stderr, flush=True)
     return hashed

@@ -1,4 +1,4 @@
-"""The task `fragile/signal`: `toy/signal`, whose function is killed in one of four invocations."""
+"""The task `fragile/signal`: `toy/signal`, but its function is killed in one of four invocations."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ _CHANCE = 0.25
 
 
 def make(task, num_envs):
-    """The environments of `toy/signal`; in a function the process may end instead, as if the platform had killed it."""
+    """Make the environments of `toy/signal`. In a function the process may end instead, like a kill by the platform."""
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ and os.urandom(1)[0] < 256 * _CHANCE:
         os.kill(os.getpid(), signal.SIGKILL)
     return toy.make(task, num_envs)

@@ -1,10 +1,10 @@
-"""Draw random mutations, and find out which of them a test notices.
+"""Draw random mutations, and find out which ones a test detects.
 
     python -m scripts.mutation draw SEED TABLE.csv
     python -m scripts.mutation run TABLE.csv [COVERAGE]
 
-`run` tries each row of the table without a verdict in a copy of the checkout, and writes the verdict after each row, so
-that an interrupted command continues. It runs the tests that reach the mutated line, if there is a record of them:
+`run` tries each row without a verdict in a copy of the checkout. It writes the verdict after each row, so that an
+interrupted command continues. It runs the tests that reach the mutated line, if there is a record of them:
 
     pip install pytest-cov
     python -m pytest -n 2 -m 'not conformance and not slow' --cov=coordinator --cov=functions --cov=infra \
@@ -55,7 +55,7 @@ def draw(seed: int, table: Path) -> None:
 
 
 def _compiled(candidates: list[Mutant], count: int) -> list[Mutant]:
-    """The first `count` mutants that a compiler takes; all of those in Python do."""
+    """Return the first `count` mutants that compile. Mutants in Python always do."""
     mutants = list[Mutant]()
     with TemporaryDirectory() as folder:
         for mutant in candidates:
@@ -154,7 +154,7 @@ def _that_sanitize(mutant: Mutant) -> list[str]:
 
 
 def _that_name(copy: Path, mutant: Mutant) -> list[str]:
-    """Test files that name the module, those of its own room first."""
+    """Return test files that name the module, files of its own room first."""
     if mutant.file.endswith((".c", ".h")):
         return [*_NATIVE]
     module, room = mutant.file.removesuffix(".py").replace("/", "."), Path(mutant.file).parts[1]

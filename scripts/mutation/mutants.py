@@ -24,8 +24,8 @@ _NUMBER = re.compile(r"\d[-+\w.]*")
 class Mutant(NamedTuple):
     """The text `before` at a place of a file, and the text `after` that replaces it.
 
-    `line` counts from 1, `column` from 0. `code` is the whole line without the white space around it: by `code` the
-    place is found again after other lines of the file have moved.
+    `line` counts from 1, `column` from 0. `code` is the whole line without the white space around it. It finds the
+    place again after other lines of the file have moved.
     """
 
     file: str
@@ -36,12 +36,12 @@ class Mutant(NamedTuple):
     after: str
 
     def line_of(self, source: str) -> int | None:
-        """The line's number in the file's text, from 1. None if the line no longer exists."""
+        """The line's number in the file's text, from 1. None if the line is gone."""
         places = [number for number, line in enumerate(source.splitlines(), 1) if line.strip() == self.code]
         return min(places, key=lambda place: abs(place - self.line)) if places else None
 
     def applied(self, source: str) -> str | None:
-        """The file's text with this mutation. None if the line no longer exists."""
+        """The file's text with this mutation. None if the line is gone."""
         place = self.line_of(source)
         if place is None:
             return None

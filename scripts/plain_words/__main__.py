@@ -37,7 +37,7 @@ class Hit(NamedTuple):
 
 
 class Count(NamedTuple):
-    """The sentences of a part, and those that are hard to read."""
+    """The sentences of a part, and the hits among them."""
 
     sentences: int
     hits: list[Hit]
@@ -100,7 +100,7 @@ def _summary(counts: dict[str, Count]) -> str:
 
 
 def main() -> int:
-    """Print; return 1 if `--check` refuses a part."""
+    """Print the table or the hits. Returns 1 if `--check` refuses a part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="*", help="files or folders below the root of the project")
     parser.add_argument("--check", action="store_true", help="refuse a part with more than its budget")

@@ -68,7 +68,7 @@ QUESTION_WORD = _kind(
 
 
 def kinds_of(sentence: str, first_of_docstring: bool = False) -> tuple[Kind, ...]:
-    """Return the kinds of a sentence; `first_of_docstring` adds a kind that only first sentences can have."""
+    """Return the kinds of a sentence. `first_of_docstring` adds a kind that only first sentences can have."""
     hits = [kind for kind in KINDS if kind.pattern.search(sentence)]
     if len(sentence.split()) > LONGEST:
         hits.append(TOO_LONG)

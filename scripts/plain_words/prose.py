@@ -15,7 +15,7 @@ TEXT_ARGUMENTS = ("help", "description", "title")
 
 
 class Sentence(NamedTuple):
-    """A sentence, and the line on which its paragraph begins."""
+    """A sentence, and the first line of its paragraph."""
 
     line: int
     text: str
@@ -23,7 +23,7 @@ class Sentence(NamedTuple):
 
 
 def sentences_of(path: Path) -> Iterator[Sentence]:
-    """Yield the sentences of a file by its suffix; files of other kinds have none."""
+    """Yield the sentences of a file by its suffix. Files of other kinds have none."""
     text = path.read_text(encoding="utf-8", errors="replace")
     if path.suffix == ".md":
         yield from _markdown(text)
@@ -41,7 +41,7 @@ def _line(text: str, position: int) -> int:
 
 
 def _markdown(text: str, first: int = 1) -> Iterator[Sentence]:
-    """Yield the sentences of paragraphs, bullets and cells of tables; code and generated tables are left out."""
+    """Yield the sentences of paragraphs, bullets and cells of tables. Code and generated tables are left out."""
     blank = re.compile(r"```.*?```|<!--[^>]*written by.*?<!-- end.*?-->|<!--.*?-->", re.DOTALL)
     text = blank.sub(lambda match: "\n" * match.group().count("\n"), text)
     paragraph: list[str] = []
@@ -115,7 +115,7 @@ def _comment_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _blocks(lines: Iterator[tuple[int, str]] | list[tuple[int, str]]) -> Iterator[Sentence]:
-    """Yield the sentences of comments; comments on lines that follow each other are a paragraph."""
+    """Yield the sentences of comments. Comments on consecutive lines are a paragraph."""
     paragraph: list[str] = []
     begin = last = 0
     for number, text in lines:

@@ -18,7 +18,7 @@ from marless.functions.messages.team import Team
 from scripts.reference import markdown
 
 SPREAD = EnvTask(name="mpe/simple_spread")
-# Properties of an environment on which defaults depend, each with an example.
+# Properties of an environment that change defaults, each with an example.
 VARIANTS = {
     "from six agents on": EnvTask(name="mpe/simple_spread", agents=6),
     "continuous actions": EnvTask(name="mpe/simple_spread", options={"continuous_actions": True}),
@@ -28,7 +28,7 @@ ACTIONS = {
     "multi-discrete": AgentClass("all", (0, 1), 3, 5, branches=(3, 2)),
     "continuous": AgentClass("all", (0, 1), 3, 1, low=(-1.0,), high=(1.0,)),
 }
-# Families by package, and settings of the run whose default depends on the algorithm.
+# Families by package. Defaults of some settings of the run depend on the algorithm.
 COLUMNS = {
     "ppo": "PPO family",
     "value": "value methods",
@@ -37,7 +37,7 @@ COLUMNS = {
     "imitation": "imitation",
     "language": "agents that speak",
 }
-# What the command line needs besides the name.
+# Settings that the command line needs besides the name.
 NEEDED = {"bc": "offline.dataset=data", "grpo": "task.name=text/relay"}
 RUN = ("actors.num_envs", "sharing.rule", "placement.rule")
 
@@ -88,7 +88,7 @@ def _algorithms(text: Mapping[str, Sequence[str]]) -> str:
 
 
 def _graph(spec: AlgorithmSpec) -> str:
-    """The schedule of the stages; stages of the same depth are side by side."""
+    """Return the schedule of the stages, with stages of the same depth together."""
     depth: dict[str, int] = {}
     for stage in spec.stages:
         depth[stage.name] = max((depth[before] + 1 for before in stage.after), default=0)
@@ -119,7 +119,7 @@ def _members(family: str) -> list[AlgorithmSpec]:
 
 
 def _cell(name: str, family: str) -> str:
-    """The family's default first, then those of single algorithms and of other environments."""
+    """Return the family's default first, then defaults of single algorithms and of other environments."""
     own = {spec.name: settings_of(spec)[name] for spec in _members(family) if name in settings_of(spec)}
     parts = _shared(own, [spec.name for spec in _members(family) if spec.name not in own])
     for variant, task in VARIANTS.items():

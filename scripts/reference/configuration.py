@@ -54,7 +54,7 @@ def _sections(prefix: str, struct: msgspec.Struct) -> Iterator[tuple[str, msgspe
 
 
 def _table(prefix: str, struct: msgspec.Struct | type[msgspec.Struct], known: dict[str, str]) -> str:
-    """The keys of a table; of a class, which stands for tables of any name, with the defaults of its fields."""
+    """Return the keys of a table. A class is for tables of any name, with the defaults of its fields."""
     dot = f"{prefix}." if prefix else ""
     # The class of the table `algorithm` depends on a name, so only the other fields have inspectable types.
     fields = [field for field in msgspec.structs.fields(struct) if f"{dot}{field.encode_name}" in known]

@@ -1,4 +1,4 @@
-"""docs/reference/environments.md: environments by family, their options, and what to install."""
+"""docs/reference/environments.md: environments by family, their options, and their packages."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ OTHER_EXTRAS = {
     "dev",
     "docs",
 } | _RESULTS
-# The Makefile's stamp up to which each target installs.
+# The last of the Makefile's stamps that each target installs.
 TARGETS = {"make train": "use", "make test": "develop", "make conformance": "tasks"}
 _WHERE = {
     "discrete": "everywhere except below",

@@ -15,7 +15,7 @@ def page() -> str:
 
 
 def measurement() -> str:
-    """The table, what it says, and where it was measured."""
+    """Return the table, its findings, and the machine of its measurement."""
     stored = record.stored()
     if stored is None:
         return _NONE

@@ -19,7 +19,8 @@ def page() -> str:
 
 
 def _listing(path: str, names: Iterable[str]) -> str:
-    """Definitions of a file as a block of code, without docstrings; raises `KeyError` for a missing one."""
+    """Return definitions of a file as a block of code, without docstrings. Raises `KeyError` for a missing
+    definition."""
     source = (_ROOT / path).read_text(encoding="utf-8")
     pieces = [_source(source, _find(ast.parse(source).body, name.split("."))) for name in names]
     return f"`{path}`:\n\n```python\n" + "\n".join(pieces) + "\n```"

@@ -31,7 +31,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def code(text: str) -> str:
-    """`text` in code font; '' for ''."""
+    """Return `text` in code font, or '' for ''."""
     return f"`{text}`" if text else ""
 
 
@@ -41,13 +41,13 @@ def escaped(text: str) -> str:
 
 
 def paragraph(documented: object) -> str:
-    """The first paragraph of a docstring in one line; double backquotes become single ones."""
+    """Return the first paragraph of a docstring in one line. Double backquotes become single ones."""
     text = inspect.getdoc(documented) or ""
     return " ".join(text.split("\n\n")[0].split()).replace("``", "`")
 
 
 def value(default: Any) -> str:
-    """A default in TOML's notation; '' for None and for tables."""
+    """Return a default in TOML's notation, or '' for None and for tables."""
     if default is None or isinstance(default, msgspec.Struct | dict):
         return ""
     if isinstance(default, bool):

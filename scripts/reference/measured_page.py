@@ -1,4 +1,4 @@
-"""A measurement in a page that somebody writes, between two markers, from the record of a benchmark."""
+"""A measurement in a hand-written page, between two markers, from the record of a benchmark."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -23,7 +23,7 @@ def page(library: str) -> str:
 
 def _table(names: Mapping[str, Counterpart]) -> str:
     rows = [(markdown.code(name), " or ".join(map(markdown.code, one.here)), one.note) for name, one in names.items()]
-    # What has no counterpart comes last.
+    # Names without a counterpart come last.
     return markdown.table(("there", "here", ""), sorted(rows, key=lambda row: not row[1]))
 
 

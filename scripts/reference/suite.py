@@ -1,7 +1,7 @@
 """The summary of the suite in docs/results/suite.md, between two markers, from the stored tables of costs.
 
-`spread_3` was run with networks of the default width first and of 128 after the result of the first was known, so both
-count: with the one, with the other, and with both.
+`spread_3` was run with networks of the default width first. The runs with a width of 128 followed after the first
+result was known, so both count: each alone, and both together.
 """
 
 import math
@@ -19,7 +19,7 @@ _BEGIN, _END = "<!-- summary: written by `make docs` -->", "<!-- end of summary 
 _RESULTS = markdown.DATA.parent / "results"
 _SUITE = markdown.DATA.parents[1] / "benchmarks" / "suite.toml"
 _RULE, _ALL, _NONE, _TRUE = (f"{name}+constant:10@split" for name in ("roles", "all", "none", "groups"))
-# The true groups where agents have roles, else one network: what knowing the groups beforehand would choose.
+# The true groups if agents have roles, else one network: the choice of a user who knows the groups beforehand.
 _KNOWN = "known groups"
 
 

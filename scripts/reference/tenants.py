@@ -1,4 +1,4 @@
-"""docs/results/tenants.md, with what tenants gain by one pool and one model."""
+"""docs/results/tenants.md, with the gain of tenants by one pool and one model."""
 
 from benchmarks.tenants.record import FILE
 from scripts.reference import markdown, measured_page

@@ -1,4 +1,4 @@
-"""docs/how-to/when-a-round-waits.md, with what was measured."""
+"""docs/how-to/when-a-round-waits.md, with its measurements."""
 
 from benchmarks.pipeline.record import FILE
 from scripts.reference import markdown, measured_page

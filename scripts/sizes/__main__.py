@@ -129,7 +129,7 @@ def numbers() -> dict[str, int]:
 
 
 def counters() -> dict[str, Callable[[], int]]:
-    """Return what counts each number, by name."""
+    """Return the function that counts each number, by name."""
     code, pages = tracked("*.py"), tracked("docs/**.md", *_GUIDES)
     house = [path for path in code if path.parts[0] in HOUSE]
     return {

@@ -24,7 +24,7 @@ transcripts
 # Names that libraries call or read.
 __dir__  # dir(marless), completion in notebooks
 _.transient  # rich.live.Live
-_._repr_html_  # IPython, what a cell ends with
+_._repr_html_  # IPython, at the end of a cell
 _._repr_png_
 _._repr_mimebundle_
 _._print_message  # argparse.ArgumentParser
