@@ -21,7 +21,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 
 class AccountFault(Exception):
-    """The account did not start or did not end; the message says why, in one line."""
+    """The account did not start or end. The message gives the reason, in one line."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Account:
     whereabouts: Whereabouts
 
     def stop(self) -> None:
-        """Ends the account with its functions and data; idempotent. Raises `AccountFault`."""
+        """Ends the account with its functions and data. Idempotent. Raises `AccountFault`."""
         for number, patience_s in ((signal.SIGTERM, _STOP_S), (signal.SIGKILL, _STOP_S)):
             # The lock shows that the process id still belongs to the account and was not reused.
             if self.folder.whereabouts() not in (None, self.whereabouts) or not self.folder.alive():
@@ -45,14 +45,14 @@ class Account:
 
 
 def find(root: Path) -> Account | None:
-    """Returns the folder's running account, or None if none runs."""
+    """Returns the folder's running account, or None."""
     folder = AccountFolder(root)
     whereabouts = folder.whereabouts()
     return Account(folder, whereabouts) if whereabouts else None
 
 
 def start(root: Path, settings: AccountSettings = DEFAULTS, lifeline: int | None = None) -> Account:
-    """Returns the folder's account and starts it if it does not run; it outlives this process.
+    """Returns the folder's account and starts it if it does not run. It outlives this process.
 
     If `lifeline`, the read end of a pipe, is given, the account ends when the write end closes. Concurrent callers get
     the same account. Raises `AccountFault`.
@@ -77,7 +77,7 @@ def start(root: Path, settings: AccountSettings = DEFAULTS, lifeline: int | None
 
 
 def _spawn(folder: AccountFolder, settings: AccountSettings, lifeline: int | None) -> str:
-    """Starts the process and waits until it answers or ends; returns its error message, if any.
+    """Starts the process and waits until it answers or ends. Returns its error message, if any.
 
     The message comes through the pipe because on a full disk the process cannot write it into its log.
     """
@@ -106,7 +106,7 @@ def _spawn(folder: AccountFolder, settings: AccountSettings, lifeline: int | Non
 
 
 def _environment() -> dict[str, str]:
-    """The environment variables of the account's process, without those for AWS access or a proxy."""
+    """The environment variables of the account's process, without variables for AWS access or a proxy."""
     variables = {
         name: value
         for name, value in os.environ.items()

@@ -1,7 +1,7 @@
 """The folder of an emulated account: its lock, and the address of its account.
 
 An account holds a lock on a file in its folder. The kernel releases the lock when the holding process ends, even if it
-is killed, so the files of a killed account are never mistaken for a running one.
+is killed. So the files of a killed account are never mistaken for a running account.
 """
 
 import fcntl
@@ -27,14 +27,14 @@ class Whereabouts(msgspec.Struct, frozen=True):
 
 
 class Lock:
-    """An exclusive lock on a file; it ends with `release` or with the process."""
+    """An exclusive lock on a file. It ends with `release` or with the process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
 
     def take(self, wait: bool = False) -> bool:
-        """Tries to take the lock, or waits for it with `wait`; returns whether it was taken."""
+        """Tries to take the lock, or waits for it with `wait`. Returns whether it was taken."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -45,7 +45,7 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Releases the lock; idempotent."""
+        """Releases the lock. Idempotent."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -73,7 +73,7 @@ class AccountFolder:
         return Lock(self.root / "living.lock")
 
     def alive(self) -> bool:
-        """Whether an account runs in this folder."""
+        """Return whether an account runs in this folder."""
         if not self.root.is_dir():
             return False
         lock = self.living()
@@ -94,7 +94,7 @@ class AccountFolder:
         self._whereabouts.unlink(missing_ok=True)
 
     def whereabouts(self) -> Whereabouts | None:
-        """The running account's whereabouts; None if no account runs, or it does not answer yet."""
+        """The running account's whereabouts, or None until it answers."""
         with suppress(FileNotFoundError, NotADirectoryError, Undecodable):
             whereabouts = from_json(self._whereabouts.read_bytes(), Whereabouts)
             return whereabouts if self.alive() else None

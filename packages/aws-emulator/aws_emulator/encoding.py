@@ -8,11 +8,11 @@ _T = TypeVar("_T")
 
 
 class Undecodable(ValueError):
-    """The bytes are no JSON of the expected type; the message says why."""
+    """The bytes are no JSON of the expected type. The message says why."""
 
 
 def from_json(body: bytes | str, kind: type[_T]) -> _T:
-    """The value of a JSON text; raises `Undecodable`, for text that is not UTF-8 and for deep nesting too."""
+    """The value of a JSON text. Raises `Undecodable`, for text that is not UTF-8 and for deep nesting too."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:

@@ -15,7 +15,7 @@ from aws_emulator.wsgi import App, Environ
 
 _FAILED = b"the emulated account failed; its log tells more"
 _BAD_LENGTH = b"Content-Length is not a number"
-# What is read of a body without a known key, so that its sender still reads the refusal, and is not kept.
+# Bytes that are read and dropped from a body with an unknown key, so that its sender still reads the refusal.
 _DISCARDED = 1 << 20
 
 
@@ -85,7 +85,7 @@ class _Connection(MotoRequestHandler):
         self._answer(response[0], response[1], text, crossing)
 
     def _discard(self, stream: Any, length: int | None) -> None:
-        """Reads the body of a request that will be refused, up to a limit; beyond it the connection ends."""
+        """Reads the body of a request that will be refused, up to a limit. Beyond it the connection ends."""
         remaining_bytes = _DISCARDED if length is None else min(length, _DISCARDED)
         while remaining_bytes > 0 and (piece := stream.read(min(PIECE, remaining_bytes))):
             remaining_bytes -= len(piece)
@@ -98,7 +98,7 @@ class _Connection(MotoRequestHandler):
         for name, value in headers:
             self.send_header(name, value)
             header_names.add(name.lower())
-        # A 204 needs no length; the answer to HEAD has the length of GET's body.
+        # A 204 needs no length. The answer to HEAD has the length of GET's body.
         if "content-length" not in header_names and code != "204" and self.command != "HEAD":
             self.send_header("Content-Length", str(len(text)))
         self.end_headers()
@@ -114,7 +114,7 @@ def _unwritten(_: bytes) -> None:
 
 
 def _length(environ: Environ) -> int | None:
-    """The number of bytes to read; None for a chunked body, which ends by itself; -1 for an invalid header."""
+    """The number of bytes to read. None for a chunked body, which ends by itself. -1 for an invalid header."""
     if environ.get("wsgi.input_terminated"):
         return None
     length: str = environ.get("CONTENT_LENGTH") or "0"
@@ -124,10 +124,10 @@ def _length(environ: Environ) -> int | None:
 def listen(
     app: App, network: Network | None = None, admits: Callable[[Environ], bool] = lambda _: True
 ) -> BaseWSGIServer:
-    """Returns a server on a free port of 127.0.0.1, behind a perfect network unless another one is given;
-    `serve_forever` runs it with one thread per connection.
+    """Returns a server on a free port of 127.0.0.1.
 
-    `app` answers a request that `admits` refuses by its head without its body, which is not kept.
+    By default its network is perfect. `serve_forever` runs it with one thread per connection. If `admits` refuses the
+    head of a request, `app` answers it without a body.
     """
     handler = type("Connection", (_Connection,), {"network": network or Network(), "admits": staticmethod(admits)})
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=handler)

@@ -34,7 +34,7 @@ Table.query = query_partition  # type: ignore[assignment, method-assign]
 
 
 class MotoServices:
-    """Dispatches every request to its service; the first request to a service loads it."""
+    """Dispatches every request to its service. The first request to a service loads it."""
 
     def __init__(self) -> None:
         self._apps: dict[str, App] = {}

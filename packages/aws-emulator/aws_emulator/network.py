@@ -1,7 +1,7 @@
 """The network between clients and the account: slow, lossy and forgetful, as a test configures it.
 
 ``POST /_account/network`` with a JSON object of `Conditions` replaces the conditions, ``DELETE`` restores a perfect
-network, ``GET`` counts what happened since. The path exists only if the account was started with faults allowed.
+network, and ``GET`` counts the events since then. The path exists only if the account was started with faults allowed.
 """
 
 import random
@@ -34,17 +34,16 @@ _ROLE = "Credential=ASIA"
 
 
 class Conditions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The state of the network; the default is perfect. Only requests of the operator cross it, or, with `functions`,
-    all requests.
+    """The state of the network.
 
-    `latency_s`: the longest delay of a request, drawn uniformly. `bytes_per_s`: the bandwidth of each direction, which
-    all connections share; 0 is unlimited. `forget_after_s`: a connection that was silent for so long is forgotten, as
-    by a NAT gateway: what is sent on it later vanishes, without an error; 0 is never. A connection whose next keepalive
-    probe is due within `probe_s` is not forgotten; AWS's NAT gateway forgets after 350 s (VPC user guide, "NAT gateway
-    basics").
+    The default is perfect. Only requests of the operator cross it, or, with `functions`, all requests. `latency_s`: the
+    longest delay of a request, drawn uniformly. `bytes_per_s`: the bandwidth of each direction, which all connections
+    share. 0 is unlimited. `forget_after_s`: a connection that was silent for so long is forgotten, like in a NAT
+    gateway, and 0 means never. Later data on it vanish, without an error. A connection is kept if its next keepalive
+    probe is due within `probe_s`. AWS's NAT gateway forgets after 350 s (VPC user guide, "NAT gateway basics").
 
-    Probabilities for each request: `drop` resets the connection when the request has arrived, before it is executed;
-    `tear` when half of its body has arrived; `lose` after it was executed, without the answer.
+    Probabilities for each request: `drop` resets the connection when the request has arrived, before it is executed.
+    `tear` resets it when half of the body has arrived. `lose` resets it after the execution, without the answer.
     """
 
     latency_s: float = 0.0
@@ -72,7 +71,7 @@ class _Link:
 
 
 class Network:
-    """What every connection of the listener crosses; thread-safe."""
+    """The network that every connection of the listener crosses, thread-safe."""
 
     def __init__(self) -> None:
         self.conditions = Conditions()
@@ -92,7 +91,7 @@ class Network:
             return reply(start, "200 OK", to_json(self.happened))
 
     def listen(self, connection: socket.socket) -> bool:
-        """Waits for the next request on an idle connection; False if the network forgot the connection.
+        """Waits for the next request on an idle connection. False if the network forgot the connection.
 
         Returns after the client has given up a forgotten connection.
         """
@@ -101,7 +100,7 @@ class Network:
             return True
         probe_s = next_probe_s(connection.getpeername()[1], connection.getsockname()[1])
         is_forgotten = probe_s > self.conditions.probe_s
-        # While a request is on its way, the client's next timer is that of retransmission.
+        # While a request is on its way, the client's next timer is the retransmission timer.
         if select.select([connection], [], [], 0)[0]:
             return True
         if connection.recv(1, socket.MSG_PEEK):
@@ -112,7 +111,7 @@ class Network:
 
     @contextmanager
     def crossing(self, environ: Environ, connection: socket.socket) -> Iterator["Crossing"]:
-        """The way of one request; raises `Dropped` at the place where the network resets the connection."""
+        """The way of one request. Raises `Dropped` at the place where the network resets the connection."""
         conditions = self.conditions
         is_affected = conditions.functions or _ROLE not in environ.get("HTTP_AUTHORIZATION", "")
         if environ["PATH_INFO"].startswith(MANAGEMENT) or not is_affected:
@@ -148,7 +147,7 @@ class Crossing:
         self._conditions, self._up, self._down, self._draw = conditions, up, down, draw
 
     def receive(self, stream: Any, length: int | None) -> bytes:
-        """The request's body of `length` bytes, or up to the end of a chunked stream; shorter if the client died."""
+        """The request's body of `length` bytes, or up to the end of a chunked stream. Shorter if the client died."""
         conditions = self._conditions
         is_torn = self._happens("tear", conditions.tear)
         if conditions.latency_s:
@@ -169,7 +168,7 @@ class Crossing:
         return b"".join(pieces)
 
     def after_execution(self) -> None:
-        """Called when the request was executed; raises `Reset` if its answer is lost."""
+        """Called when the request was executed. Raises `Reset` if its answer is lost."""
         if self._happens("lose", self._conditions.lose):
             raise Reset
 

@@ -6,7 +6,7 @@ from moto.awslambda.models import LambdaFunction, LambdaStorage
 
 
 def publish_version(storage: LambdaStorage, name_or_arn: str, description: str = "") -> LambdaFunction:
-    """Publish the function with a number that no version of it had, also none that was deleted.
+    """Publish the function with a number that is new, even among deleted versions.
 
     Return the last version if nothing has changed (Lambda developer guide, "Manage Lambda function versions"). A
     version keeps its code when the function gets another.

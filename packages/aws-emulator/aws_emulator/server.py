@@ -1,6 +1,6 @@
 """The process of an emulated account: ``python -m aws_emulator.server FOLDER``.
 
-moto keeps buckets, tables, queues and roles; our own Lambda runs the functions; our own CloudFormation makes stacks.
+moto keeps buckets, tables, queues and roles. Our own Lambda runs the functions. Our own CloudFormation makes stacks.
 One server on a free port of 127.0.0.1 answers for all services. FOLDER/account.json holds its endpoint once it answers.
 """
 
@@ -83,7 +83,8 @@ class EmulatedAccount:
         self._lambdas.close()
 
     def _admits(self, environ: Environ) -> bool:
-        """Whether a request's body is read: it has a known key, or it manages the account and tests may do so."""
+        """Return whether a request's body is read: it has a known key, or it manages the account and tests may do
+        so."""
         is_management = self._manageable and environ["PATH_INFO"].startswith(MANAGEMENT)
         return is_management or self._authorization.knows(environ)
 
@@ -125,7 +126,7 @@ def _wait_for_end(lifeline: int | None) -> None:
 
 
 def _claim(folder: AccountFolder) -> bool:
-    """Takes the folder's lock until this process ends; returns False if another account holds it."""
+    """Takes the folder's lock until this process ends. Returns False if another account holds it."""
     give_up, lock = time.monotonic() + _CLAIM_S, folder.living()
     while not lock.take():
         if time.monotonic() > give_up:
@@ -157,7 +158,7 @@ def _parse_arguments() -> argparse.Namespace:
 
 
 def _report_failure(why: str, ready: int | None) -> int:
-    """Reports the reason to the process that waits for the start; returns the exit code."""
+    """Reports the reason to the process that waits for the start. Returns the exit code."""
     if ready is None:
         print(why, file=sys.stderr)
     else:

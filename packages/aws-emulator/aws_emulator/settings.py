@@ -6,12 +6,13 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class AccountSettings:
-    """`code`: the folders that functions import from, besides the one that this package lies in. `concurrency`: the
-    account's quota of concurrent executions; further ones are throttled. 1,000 is Lambda's default, new accounts
-    have as few as 10 (developer guide, "Lambda quotas"). `memory_mb`: the most memory of a function; new accounts
-    have less than Lambda's 10,240 MB, often 3,008 (same page, without a number). `processes`: the most functions
-    that run at once on this machine; further ones wait. `runtime` and `architecture`: what functions' packages are
-    built for, in Lambda's names; '' is unknown, and a stack with functions for another is refused.
+    """`code`: the folders that functions import from, besides the one that this package lies in.
+
+    `concurrency`: the account's quota of concurrent executions. Further ones are throttled. 1,000 is Lambda's default,
+    new accounts have as few as 10 (developer guide, "Lambda quotas"). `memory_mb`: the most memory of a function. New
+    accounts have less than Lambda's 10,240 MB, often 3,008 (same page, without a number). `processes`: the most
+    functions that run at once on this machine. Further ones wait. `runtime` and `architecture`: the platform of
+    functions' packages, in Lambda's names. '' is unknown, and a stack with functions for another platform is refused.
     `inherited_variables`: environment variables that functions take over from the account's process. `faults`: whether
     tests may inject faults, see `middleware.faults`.
     """

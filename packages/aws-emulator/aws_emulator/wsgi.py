@@ -18,7 +18,7 @@ class Dropped(ConnectionAbortedError):
 
 
 def service(environ: Environ) -> str:
-    """The service that a request is signed for; '' if it is unsigned."""
+    """The service that a request is signed for. '' if it is unsigned."""
     match = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
     return match[1].lower() if match else ""
 
@@ -30,7 +30,7 @@ def operation(environ: Environ) -> str:
 
 
 def body(environ: Environ) -> bytes:
-    """The request's whole body; later readers of `environ` can still read it."""
+    """The request's whole body. Later readers of `environ` can still read it."""
     # The server has already read the body to its end, so that the connection can be reused.
     stream = environ["wsgi.input"]
     if not isinstance(stream, io.BytesIO):

@@ -13,7 +13,7 @@ from aws_emulator.middleware.capacity import item_size, read_units, value_size, 
         ({"B": "AAAA"}, 3),
         ({"BOOL": True}, 1),
         ({"NULL": True}, 1),
-        # A byte for two significant digits and one more; zeros at both ends are trimmed.
+        # A byte for two significant digits and one more. Zeros at both ends are trimmed.
         ({"N": "27"}, 2),
         ({"N": "1700"}, 2),
         ({"N": "0.0012"}, 2),

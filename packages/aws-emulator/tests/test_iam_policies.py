@@ -13,7 +13,7 @@ from aws_emulator.iam.policies import ServiceAction, judge, read
 
 
 def decision(document: Any, action: str, resource: str = "arn:aws:s3:::b/k", **context: Any) -> str:
-    """A policy's decision; context keys have ``__`` for their colon and ``_`` for a hyphen."""
+    """A policy's decision. Context keys have ``__`` for their colon and ``_`` for a hyphen."""
     known = {
         name.replace("__", ":").replace("_", "-"): tuple([value] if isinstance(value, str) else value)
         for name, value in context.items()

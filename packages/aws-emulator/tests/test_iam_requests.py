@@ -273,7 +273,7 @@ def test_the_authorization_sees_the_keys_that_are_stored(place: Place, monkeypat
 
 
 def send(place: Place, service: str, method: str, path: str, body: bytes = b"", **headers: str) -> int:
-    """Sends the writer's request verbatim; returns the status. ``_`` in names of headers is a hyphen."""
+    """Sends the writer's request verbatim. Returns the status. ``_`` in names of headers is a hyphen."""
     made = place.authorization.issue(WRITER, "sly")
     scope = f"{made.key}/20260101/{REGION}/{service}/aws4_request"
     signed = {

@@ -13,7 +13,7 @@ from pathlib import Path
 import aws_emulator
 
 FOLDER = Path(aws_emulator.__file__).parent
-# Python imports this module at every start; with it no process of the account can import the rest of the project.
+# Python imports this module at every start. With it no process of the account can import the rest of the project.
 SITE = """
 import sys
 

@@ -31,7 +31,7 @@ def stacks(cloud):
 
 
 def settled(client):
-    """The stack when its operation has ended; None when it does not exist."""
+    """The stack when its operation has ended, or None."""
     while True:
         try:
             (stack,) = client.describe_stacks(StackName=STACK)["Stacks"]

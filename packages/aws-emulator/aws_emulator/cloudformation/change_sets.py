@@ -1,4 +1,4 @@
-"""Change sets: what an update of a stack would do. Pure.
+"""Change sets: the changes that an update of a stack would make. Pure.
 
 Statuses and reasons follow the CloudFormation user guide, "Update CloudFormation stacks using change sets", and the API
 reference, `DescribeChangeSet`.
@@ -19,7 +19,7 @@ NOTHING = "The submitted information didn't contain changes. Submit different in
 
 @dataclass(frozen=True)
 class Change:
-    """`action` is Add, Modify or Remove; `replacement` is True, False or Conditional, and '' unless modified."""
+    """`action` is Add, Modify or Remove. `replacement` is True, False or Conditional, and '' unless modified."""
 
     action: str
     logical: str
@@ -47,7 +47,7 @@ class ChangeSet:
 
     @property
     def reason(self) -> str:
-        """Why it has failed; '' if it has not."""
+        """The reason of its failure, or ''."""
         return "" if self.changes else NOTHING
 
 
@@ -65,7 +65,7 @@ def changes(
 ) -> list[Change]:
     """The differences of the resources `before` to those `definitions` (logical id, definition), in their order.
 
-    `create_only` gives a type's properties whose change replaces a resource.
+    `create_only` gives a type's properties that replace a resource if they change.
     """
     differences = []
     for logical, definition in definitions:
@@ -89,7 +89,7 @@ def with_tags(before: Mapping[str, Resource], differences: Sequence[Change]) -> 
 
 
 def _replacement(old: Resource, definition: Mapping[str, Any], scope: Scope, create_only: frozenset[str]) -> str:
-    """'' if the resource does not change; Conditional if that depends on a resource that does not exist yet."""
+    """'' if the resource does not change. Conditional if that depends on a resource that does not exist yet."""
     try:
         properties = scope.resolve(definition.get("Properties", {}))
     except (Unresolved, KeyError):

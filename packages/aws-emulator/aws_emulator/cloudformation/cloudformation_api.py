@@ -26,7 +26,7 @@ Fields = Mapping[str, str]
 
 
 class CloudFormation:
-    """Answers CloudFormation's requests from `stacks`; `app` gets all other requests.
+    """Answers CloudFormation's requests from `stacks`. `app` gets all other requests.
 
     `fetch` returns the object of a bucket's key, for templates that a request only points at.
     """
@@ -125,7 +125,7 @@ class CloudFormation:
         return template, values(template.get("Parameters", {}), parameters)
 
     def _text(self, fields: Fields) -> str:
-        """The template; raises `Invalid` where it is too long."""
+        """The template. Raises `Invalid` where it is too long."""
         if url := fields.get("TemplateURL"):
             bucket, _, key = urlsplit(url).path.lstrip("/").partition("/")
             text = self._fetch(bucket, key).decode()
@@ -183,7 +183,7 @@ def _parameters(fields: Fields) -> dict[str, str]:
 
 
 def _tags(fields: Fields) -> dict[str, str] | None:
-    """The tags of a request; None if it has none."""
+    """The tags of a request, or None."""
     numbers = [name.split(".")[2] for name in fields if name.startswith("Tags.member.") and name.endswith(".Key")]
     key, value = "Tags.member.{}.Key", "Tags.member.{}.Value"
     return {fields[key.format(number)]: fields[value.format(number)] for number in numbers} or None
@@ -260,11 +260,11 @@ def _xml(value: Any) -> Iterable[str]:
 
 
 class InvalidParameters(Exception):
-    """Parameters are missing, unknown or not allowed; the message is CloudFormation's."""
+    """Parameters are missing, unknown or not allowed. The message is CloudFormation's."""
 
 
 def values(declarations: Mapping[str, Mapping[str, Any]], arguments: Mapping[str, str]) -> dict[str, str]:
-    """Every parameter's value or default as text; raises `InvalidParameters`."""
+    """Every parameter's value or default as text. Raises `InvalidParameters`."""
     if strange := sorted(arguments.keys() - declarations.keys()):
         raise InvalidParameters(f"Parameters: [{', '.join(strange)}] do not exist in the template")
     value_by_name = {name: str(of["Default"]) for name, of in declarations.items() if "Default" in of} | dict(arguments)
@@ -277,7 +277,7 @@ def values(declarations: Mapping[str, Mapping[str, Any]], arguments: Mapping[str
 
 
 def _complaint(of: Mapping[str, Any], value: str) -> str:
-    """The constraint that a value violates; '' if none."""
+    """The constraint that a value violates, or ''."""
     if "AllowedValues" in of and value not in map(str, of["AllowedValues"]):
         return f"must be one of AllowedValues: [{', '.join(map(str, of['AllowedValues']))}]"
     if "AllowedPattern" in of and not re.fullmatch(of["AllowedPattern"], value):

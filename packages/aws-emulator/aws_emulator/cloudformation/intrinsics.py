@@ -14,14 +14,14 @@ _VARIABLE = re.compile(r"\$\{(!?)([^}]+)\}")
 
 
 class Unresolved(Exception):
-    """A template uses an undefined name or a function that is not emulated; the message names it."""
+    """A template uses an undefined name or a function that is not emulated. The message names it."""
 
 
 @dataclass
 class Scope:
     """The values of the names in a template.
 
-    `parameters` holds parameters and pseudo parameters; `resources` holds the value of `Ref` and the attributes of each
+    `parameters` holds parameters and pseudo parameters. `resources` holds the value of `Ref` and the attributes of each
     existing resource.
     """
 
@@ -30,12 +30,12 @@ class Scope:
     resources: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
 
     def resolve(self, value: Any) -> Any:
-        """`value` with every intrinsic function replaced by its result; raises `Unresolved`."""
+        """`value` with every intrinsic function replaced by its result. Raises `Unresolved`."""
         result = self._resolve(value)
         return None if result is _NO_VALUE else result
 
     def holds(self, condition: str) -> bool:
-        """Whether the template's condition of that name is true; raises `Unresolved`."""
+        """Return whether the template's condition of that name is true. Raises `Unresolved`."""
         try:
             return self._test(self.template.get("Conditions", {})[condition])
         except KeyError:
@@ -112,7 +112,7 @@ class Scope:
 
 
 def function(value: Any) -> str | None:
-    """The name of the intrinsic function that `value` calls; None if it calls none."""
+    """The name of the intrinsic function that `value` calls, or None."""
     if isinstance(value, dict) and len(value) == 1:
         name = next(iter(value))
         if name == "Ref" or str(name).startswith("Fn::"):

@@ -1,7 +1,7 @@
 """The resource types and properties that the emulated account supports.
 
-An entry names the part that implements the property: `moto` through the service's API, our `lambda`, or our `iam`;
-`static` gives the reason why it has no effect. A stack with any other type or property fails; the error names it.
+An entry names the part that implements the property: `moto` through the service's API, our `lambda`, or our `iam`.
+`static` gives the reason why it has no effect. A stack with any other type or property fails. The error names it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """The calls that CloudFormation makes in its caller's name for a resource. Pure.
 
-They are the permissions that the handlers in each resource type's schema list, as far as they depend on the resource,
-without the calls that only read or tag. `iam:PassRole` is Lambda's own demand (Lambda developer guide, "Granting users
+They are the permissions in the handlers of each resource type's schema, as far as they depend on the resource. Calls
+that only read or tag are left out. `iam:PassRole` is Lambda's own demand (Lambda developer guide, "Granting users
 permissions to pass a role").
 """
 
@@ -19,7 +19,8 @@ class Role(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a resource is: the account's region and number, the resource's name in its service, the stack's roles."""
+    """The location of a resource: the account's region and number, the resource's name in its service, the stack's
+    roles."""
 
     region: str
     account: str
@@ -28,7 +29,8 @@ class Place(NamedTuple):
 
 
 class _Calls(NamedTuple):
-    """`arns` of the resources from place and properties; actions for their life, and for properties that they have."""
+    """`arns` gives the resources from place and properties. The actions are for their life, and for their
+    properties."""
 
     arns: Callable[[Place, Properties], tuple[str, ...]]
     create: tuple[str, ...]
@@ -54,7 +56,7 @@ def creation(type_: str, place: Place, properties: Properties) -> Iterator[Call]
 
 
 def update(type_: str, place: Place, properties: Properties, before: Properties) -> Iterator[Call]:
-    """The calls that update a resource in place; `properties` are the new ones."""
+    """Yield the calls that update a resource in place. `properties` has the new values."""
     calls = _CALLS[type_]
     extra = [action for name, action in calls.of_property.items() if properties.get(name) != before.get(name)]
     yield from _on(calls, (*calls.update, *extra), place, properties)

@@ -1,8 +1,8 @@
-"""What functions and rules need from a stack's other resources and from their packages. Pure.
+"""The prerequisites of functions and rules in a stack's other resources and in their packages. Pure.
 
-Lambda itself refuses a function whose role it cannot assume, or whose role cannot send dead letters. The rest is
-created on AWS, and then functions write no log, cannot be imported, or are not called by their schedule. An emulated
-account refuses all of it, because nothing else in it depends on these settings.
+Lambda itself refuses a function if it cannot assume the role, or the role cannot send dead letters. AWS creates all
+other functions. Then they may write no log, fail at the import, or miss their schedule. An emulated account refuses all
+of it, because nothing else in it depends on these settings.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ _USUAL_ARCHITECTURE = "x86_64"
 
 @dataclass(frozen=True)
 class Packages:
-    """The runtime and the architecture that functions' packages were built for, in Lambda's names; '' is unknown."""
+    """The runtime and the architecture that functions' packages were built for, in Lambda's names. '' is unknown."""
 
     runtime: str = ""
     architecture: str = ""
@@ -42,7 +42,7 @@ class _Role:
 
 
 def unmet(stack: Collection[Resource], others: Iterable[Resource], packages: Packages) -> Iterator[Unmet]:
-    """The functions and rules of a stack whose prerequisites are not met; `others` are resources of other stacks."""
+    """Yield the functions and rules of a stack with unmet prerequisites. `others` are resources of other stacks."""
     roles = _roles([*others, *stack])
     permissions = [resource.properties for resource in stack if resource.type == "AWS::Lambda::Permission"]
     for resource in stack:
@@ -65,8 +65,8 @@ def _of_packages(properties: Properties, packages: Packages) -> Iterator[str]:
 
 
 def _of_role(function: Resource, roles: Mapping[str, _Role]) -> Iterator[str]:
-    """Lambda developer guide, "Defining Lambda function permissions with an execution role"; the messages about trust
-    and dead letters are those of CreateFunction."""
+    """Source: Lambda developer guide, "Defining Lambda function permissions with an execution role". The messages about
+    trust and dead letters are CreateFunction's."""
     arn = function.properties["Role"]
     role = roles.get(arn)
     if role is None:
@@ -79,7 +79,7 @@ def _of_role(function: Resource, roles: Mapping[str, _Role]) -> Iterator[str]:
     region, account = function_arn.split(":")[3:5]
     group = function.properties.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{function.physical.id}")
     stream = f"arn:aws:logs:{region}:{account}:log-group:{group}:log-stream:new"
-    # Lambda adds this key when it stores a log, but not when it sends a dead letter ("Using source function ARN to
+    # Lambda adds this key when it stores a log. It does not when it sends a dead letter ("Using source function ARN to
     # control function access behavior").
     logging = {**role.context, "lambda:sourcefunctionarn": (function_arn,)}
     for action in ("logs:CreateLogStream", "logs:PutLogEvents"):
@@ -116,7 +116,7 @@ def _of_rule(rule: Resource, permissions: Iterable[Properties]) -> Iterator[str]
 
 
 def _denial(policies: Iterable[Policy], action: ServiceAction, context: Context, *callers: str) -> str | None:
-    """None if the policies allow the action, else the reason as the end of a sentence, '' if no policy allows it."""
+    """None if the policies allow the action. Otherwise the reason as the end of a sentence, '' if it is implicit."""
     verdict = judge(policies, action, context, callers)
     return None if verdict.decision == "allow" else f" {verdict.why}".rstrip()
 
@@ -127,7 +127,7 @@ def _function(name: str) -> str:
 
 
 def _roles(resources: Collection[Resource]) -> dict[str, _Role]:
-    """The roles by ARN, each with its own policies and those that are attached to it."""
+    """The roles by ARN, each with its own policies and attached policies."""
     attached_policies: dict[str, list[Policy]] = {}
     for resource in resources:
         if resource.type == "AWS::IAM::Policy":

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from samtranslator.model.exceptions import InvalidDocumentException
 
-# Translation reads the ARNs of AWS's managed policies from IAM; here they are composed.
+# Translation reads the ARNs of AWS's managed policies from IAM. Here they are composed.
 _PARTITION = "aws"
 
 
 class TranslationFailed(Exception):
-    """The template is not YAML or not a valid SAM template; the message says where."""
+    """The template is invalid as YAML or as a SAM template. The message gives the place."""
 
 
 def translate(text: str, parameters: Mapping[str, str], region: str) -> dict[str, Any]:
-    """Translates the SAM template `text` (YAML) into a CloudFormation template; raises `TranslationFailed`.
+    """Translates the SAM template `text` (YAML) into a CloudFormation template. Raises `TranslationFailed`.
 
     `parameters` are needed because SAM resolves references to them, for example when it derives the logical id of a
     function's version from its settings.
@@ -50,7 +50,7 @@ def _translate(text: str, parameters: tuple[tuple[str, str], ...], region: str) 
 
 
 def has_transform(text: str) -> bool:
-    """Whether the template has a transform; raises `TranslationFailed`."""
+    """Return whether the template has a transform. Raises `TranslationFailed`."""
     return "Transform" in _parse(text)
 
 
@@ -70,7 +70,7 @@ Resources:
 
 
 def _parse(text: str) -> Any:
-    """The YAML document with short forms like ``!Ref`` as full intrinsic functions; raises `TranslationFailed`."""
+    """The YAML document with short forms like ``!Ref`` as full intrinsic functions. Raises `TranslationFailed`."""
     import yaml  # type: ignore[import-untyped]
 
     try:

@@ -13,7 +13,8 @@ from aws_emulator.iam.conditions import Context
 
 STACK_TYPE = "AWS::CloudFormation::Stack"
 _SUFFIX = string.ascii_uppercase + string.digits
-# The longest names (S3 user guide, "Bucket naming rules"; IAM user guide, "IAM and STS quotas"; API_CreateFunction).
+# The longest names. Sources: S3 user guide, "Bucket naming rules"; IAM user guide, "IAM and STS quotas";
+# API_CreateFunction.
 _LONGEST = {"AWS::S3::Bucket": 63, "AWS::IAM::Role": 64, "AWS::Lambda::Function": 64, "AWS::Events::Rule": 64}
 
 
@@ -58,7 +59,7 @@ def anything(action: str, resource: str, context: Context) -> str:
 
 @dataclass
 class Stack:
-    """A stack's current state. `template` is translated; `resources` are in order of creation."""
+    """A stack's current state. `template` is translated. `resources` are in order of creation."""
 
     name: str
     id: str

@@ -1,8 +1,8 @@
 """Stack operations on translated templates, for the resource types of our template.
 
-moto's CloudFormation is not used: it silently drops unknown types and properties, reports no events of single
-resources, does not roll back, publishes a function's next version before it updates the function, and imports most of
-moto. Here every resource is created through its service's API, and an error names each part that is not emulated.
+moto's CloudFormation is not used. It silently drops unknown types and properties, reports no events of single
+resources, and lacks rollbacks. It publishes a function's next version before it updates the function, and imports most
+of moto. Here every resource is created through its service's API, and an error names each part that is not emulated.
 Statuses, their order and the policies `Retain` follow the CloudFormation user guide: "Stack status codes", "Stack
 failure options" and "DeletionPolicy attribute".
 """
@@ -31,7 +31,7 @@ _SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 
 
 class Invalid(Exception):
-    """A request that CloudFormation refuses; the message is CloudFormation's."""
+    """A request that CloudFormation refuses. The message is CloudFormation's."""
 
     code = "ValidationError"
 
@@ -43,13 +43,13 @@ class Exists(Invalid):
 
 
 class _Failed(Exception):
-    """A resource could not be created or updated, or the template is invalid; the message says why."""
+    """A resource could not be created or updated, or the template is invalid. The message says why."""
 
 
 class Stacks:
     """The stacks of one region of an account. Operations run in the background, one at a time for each stack.
 
-    `packages` is what functions' packages were built for.
+    `packages` is the platform that functions' packages were built for.
     """
 
     def __init__(self, kinds: Mapping[str, Kind], region: str, account: str, packages: Packages) -> None:
@@ -63,7 +63,7 @@ class Stacks:
         return list(self._stacks.values())
 
     def find(self, name: str) -> Stack:
-        """The stack with that id, or the existing one with that name; raises `Invalid`."""
+        """The stack with that id, or the existing one with that name. Raises `Invalid`."""
         for stack in self.all():
             if name == stack.id or (name == stack.name and not stack.is_deleted):
                 return stack
@@ -79,7 +79,7 @@ class Stacks:
         termination_protection: bool = False,
         judge: Judge = anything,
     ) -> Stack:
-        """Starts to create a stack; raises `Invalid`. `judge` decides on the calls in the caller's name."""
+        """Starts to create a stack. Raises `Invalid`. `judge` decides on the calls in the caller's name."""
         with self._lock:
             if any(stack.name == name and not stack.is_deleted for stack in self.all()):
                 raise Exists(f"Stack [{name}] already exists")
@@ -105,9 +105,9 @@ class Stacks:
         uses_transform: bool = False,
         judge: Judge = anything,
     ) -> Stack:
-        """Starts to update a stack; raises `Invalid`, also if nothing would change in a template without a transform.
+        """Starts to update a stack. Raises `Invalid`, also if a template without a transform is unchanged.
 
-        CloudFormation does not compare `uses_transform` ones. Without `tags` the stack keeps those that it has.
+        CloudFormation does not compare `uses_transform` ones. By default the stack keeps its present tags.
         """
         with self._lock:
             stack = self.find(name)
@@ -133,7 +133,7 @@ class Stacks:
         parameters: Mapping[str, str],
         tags: Mapping[str, str] | None = None,
     ) -> ChangeSet:
-        """Makes a change set, of a new stack too; raises `Invalid`."""
+        """Makes a change set, of a new stack too. Raises `Invalid`."""
         with self._lock:
             stack = next((s for s in self.all() if name in (s.name, s.id) and not s.is_deleted), None)
             if stack is None:
@@ -155,7 +155,7 @@ class Stacks:
             return proposal
 
     def find_change_set(self, change_set: str, stack: str = "") -> ChangeSet:
-        """The change set with that id, or with that name of the stack; raises `Invalid`."""
+        """The change set with that id, or with that name of the stack. Raises `Invalid`."""
         for candidate in self._change_sets.values():
             if change_set == candidate.id or (
                 change_set == candidate.name and stack in (candidate.stack.name, candidate.stack.id)
@@ -164,7 +164,7 @@ class Stacks:
         raise Invalid(f"ChangeSet [{change_set}] does not exist")
 
     def execute(self, change_set: ChangeSet, judge: Judge = anything) -> None:
-        """Starts the update that a change set describes; raises `Invalid`."""
+        """Starts the update that a change set describes. Raises `Invalid`."""
         if not change_set.changes:
             raise Invalid(f"ChangeSet [{change_set.id}] cannot be executed in its current status of [FAILED]")
         self.withdraw(change_set)
@@ -182,7 +182,7 @@ class Stacks:
         self._change_sets.pop(change_set.id, None)
 
     def delete(self, name: str, judge: Judge = anything) -> None:
-        """Starts to delete a stack; a missing stack is ignored, as by CloudFormation; raises `Invalid`."""
+        """Starts to delete a stack. A missing stack is ignored, as by CloudFormation. Raises `Invalid`."""
         with self._lock:
             stack = next((s for s in self.all() if name in (s.name, s.id) and not s.is_deleted), None)
             if stack is None:
@@ -240,7 +240,7 @@ class Stacks:
     def _apply(
         self, stack: Stack, template: Template, parameters: Mapping[str, str], old_resources: list[Resource]
     ) -> None:
-        """Creates and updates the template's resources; deletes none; appends the replaced ones to `old_resources`.
+        """Creates and updates the template's resources. Deletes none. Appends the replaced ones to `old_resources`.
 
         Raises `_Failed`.
         """
@@ -272,7 +272,7 @@ class Stacks:
             raise _Failed(_failure(doing, resource.logical, reason))
 
     def _settle(self, stack: Stack, logical: str, definition: Mapping[str, Any], scope: Scope) -> Resource:
-        """Creates, updates, replaces or keeps the resource; raises `_Failed`."""
+        """Creates, updates, replaces or keeps the resource. Raises `_Failed`."""
         type_, before = definition["Type"], stack.resources.get(logical)
         doing = "UPDATE" if before else "CREATE"
         physical = before.physical.id if before else ""
@@ -305,7 +305,7 @@ class Stacks:
         return Resource(logical, type_, physical_resource, properties, *retention)
 
     def _clean(self, stack: Stack, old_resources: list[Resource], rolling_back: bool = False) -> None:
-        """Deletes resources that the update dropped or replaced; a resource that cannot be deleted is left behind."""
+        """Deletes resources that the update dropped or replaced. A resource that cannot be deleted is left behind."""
         scope = Scope(stack.template, self._parameters(stack, stack.template, stack.parameters))
         logical_ids = set(_order(stack.template, scope))
         removals = [resource for logical, resource in stack.resources.items() if logical not in logical_ids]
@@ -318,7 +318,7 @@ class Stacks:
                 self._drop(stack, resource)
 
     def _remove(self, stack: Stack, resources: list[Resource]) -> str:
-        """Deletes the resources in reverse order of creation; returns the failures, '' if there are none."""
+        """Deletes the resources in reverse order of creation. Returns the failures, '' if there are none."""
         failures: list[str] = []
         for resource in reversed(resources):
             if reason := self._drop(stack, resource):
@@ -385,7 +385,7 @@ class _ExistingResources(Mapping[str, Any]):
 
 
 def _order(template: Template, scope: Scope) -> list[str]:
-    """The resources whose condition holds, each after its dependencies."""
+    """The resources with true conditions, each after its dependencies."""
     resources = template["Resources"]
     definitions = {
         logical: definition

@@ -1,16 +1,16 @@
 """IAM authorization: WSGI middleware that checks every request against the policies of its signer.
 
 The access key identifies a role session. The role's policies, the session policy and the bucket policy are evaluated
-together (IAM user guide, "Policy evaluation logic"), and AssumeRole also needs the role's trust policy to allow the
-caller. A role's request is refused if it cannot be mapped to actions, and any request if a matching statement cannot be
-read. A deletion of several objects is refused as a whole, where S3 would refuse only some of them.
+together (IAM user guide, "Policy evaluation logic"). AssumeRole also needs the role's trust policy to allow the caller.
+A role's request is refused if it matches no known action. Any request is refused if a matching statement is unreadable.
+A deletion of several objects is refused as a whole, where S3 would refuse only some of them.
 
-The operator's key belongs to the account's administrator, who is limited only by bucket policies and trust policies.
-Signatures are not verified; a session is authenticated by its secret token. Presigned
-URLs and service control policies are not emulated.
+The operator's key belongs to the account's administrator. Only bucket policies and trust policies limit the
+administrator. Signatures are not verified. A session is authenticated by its secret token. Presigned URLs and service
+control policies are not emulated.
 
-An emulated account has no TLS, so every request counts as sent over TLS, unless its header
-`X-Emulated-Secure-Transport` is `false`, which tests use.
+An emulated account lacks TLS, so every request counts as sent over TLS. In tests the header
+`X-Emulated-Secure-Transport: false` changes that.
 """
 
 import hmac
@@ -34,14 +34,14 @@ from aws_emulator.iam.role_policies import Rules
 from aws_emulator.iam.s3_actions import missing
 from aws_emulator.wsgi import App, Environ, Start, body, reply
 
-# The key of a request's environment under which services find the judge of what they do in a role's name.
+# The key in a request's environment for the judge of actions that services perform in a role's name.
 JUDGE = "emulated.judge"
 
 _log = logging.getLogger(__name__)
 
 _LETTERS = string.ascii_uppercase + string.digits
 _PLAIN_HTTP = "HTTP_X_EMULATED_SECURE_TRANSPORT"
-# Paths of moto's management API and instance metadata, closed to roles whatever service signed the request.
+# Paths of moto's management API and instance metadata, closed to roles for every signing service.
 _CLOSED = ("/moto-api", "/latest/", "/favicon.ico")
 # API_AssumeRole, DurationSeconds.
 _SESSION_S, _LEAST_SESSION_S, _LONGEST_SESSION_S = 3600, 900, 43_200
@@ -64,7 +64,7 @@ class Credentials(NamedTuple):
 class _Caller:
     """The identity of an access key. `names` are its names in policies, the one for error messages last.
 
-    `role` is None for the operator; `session` is the session policy, None without one.
+    `role` is None for the operator. `session` is the session policy, if there is one.
     """
 
     names: tuple[str, ...]
@@ -76,7 +76,7 @@ class _Caller:
 
 
 class IamAuthorization:
-    """Forwards the requests that `rules` allow to `app`; thread-safe."""
+    """Forwards the requests that `rules` allow to `app`, thread-safe."""
 
     def __init__(self, app: App, operator_key: str, rules: Rules, account: str = "123456789012") -> None:
         self._app, self._operator_key, self._rules = app, operator_key, rules
@@ -107,7 +107,7 @@ class IamAuthorization:
         return self._app(environ, start)
 
     def knows(self, environ: Environ) -> bool:
-        """Whether the head of a request names a key that is valid now; its body is not looked at."""
+        """Return whether the head of a request names a key that is valid now. Its body is not looked at."""
         by = signer(environ)
         return by is not None and isinstance(self._caller(by, environ), _Caller)
 
@@ -120,7 +120,7 @@ class IamAuthorization:
     def _judge(
         self, environ: Environ, by: Signer, caller: _Caller, action: str, resource: str, context: Context
     ) -> str:
-        """Why the caller may not perform an action that a service performs in its name; '' if it may."""
+        """The reason why the caller may not perform an action that a service performs in its name, or ''."""
         return self._refusal(environ, by, caller, [ServiceAction(action, resource, context)])
 
     def issue(
@@ -160,7 +160,7 @@ class IamAuthorization:
         return credentials
 
     def _refusal(self, environ: Environ, by: Signer, caller: _Caller, actions: list[ServiceAction] | None) -> str:
-        """AWS's error message for the first action that the caller may not perform; '' if all are allowed."""
+        """AWS's error message for the first action that the caller may not perform, or ''."""
         if actions is None:
             if caller.role is None:
                 return ""
@@ -177,7 +177,7 @@ class IamAuthorization:
         return ""
 
     def _verdict(self, environ: Environ, by: Signer, caller: _Caller, action: ServiceAction) -> Verdict:
-        """The verdict of all policies: a deny is final; boundary and session policy must also allow the action."""
+        """The verdict of all policies: a deny is final. Boundary and session policy must also allow the action."""
         context = {
             **caller.context_keys,
             "aws:requestedregion": (by.region,),
@@ -201,7 +201,8 @@ class IamAuthorization:
         return self._within_boundaries(caller, action, context, verdict)
 
     def _names_session(self, bucket: str, caller: _Caller, action: ServiceAction, context: Context) -> bool:
-        """Whether the bucket policy allows the action to the session by its own ARN, not only to its role or to all."""
+        """Return whether the bucket policy allows the action to the session by its own ARN, not only to its role or to
+        all."""
         if caller.role is None:
             return False
         policies = self._rules.of_bucket(bucket)
@@ -211,10 +212,10 @@ class IamAuthorization:
     def _within_boundaries(
         self, caller: _Caller, action: ServiceAction, context: Context, verdict: Verdict, to_session: bool = False
     ) -> Verdict:
-        """`verdict`, unless the role's permissions boundary or the session policy does not allow the action, too.
+        """`verdict`, if the role's permissions boundary and the session policy allow the action, too.
 
-        What a resource's policy allows `to_session` itself they only limit by an explicit deny (IAM user guide, "Policy
-        evaluation for requests within a single account").
+        Actions that a resource's policy allows `to_session` itself are limited only by an explicit deny. Source: IAM
+        user guide, "Policy evaluation for requests within a single account".
         """
         boundary = None if caller.role is None else self._rules.of_boundary(caller.role)
         for name, policy in (("permissions boundary", boundary), ("session policy", caller.session)):
@@ -226,7 +227,7 @@ class IamAuthorization:
         return verdict
 
     def _trust_verdict(self, caller: _Caller, action: ServiceAction, context: Context) -> Verdict:
-        """The verdict of the role's trust policy on the caller; it also applies to administrators."""
+        """The verdict of the role's trust policy on the caller. It also applies to administrators."""
         names = (*caller.names, *self._everybody)
         decision = judge(self._rules.of_trust(action.resource), action, context, names)
         return (

@@ -10,7 +10,7 @@ _ERROR = "<Error><Code>{}</Code><Message>{}</Message></Error>"
 
 
 class BucketPolicyApi:
-    """Answers `PutBucketPolicy`, `GetBucketPolicy` and `DeleteBucketPolicy`, and forwards all else to `app`."""
+    """Answers `PutBucketPolicy`, `GetBucketPolicy` and `DeleteBucketPolicy`, and forwards other requests to `app`."""
 
     def __init__(self, app: App, rules: Rules) -> None:
         self._app, self._rules = app, rules

@@ -1,6 +1,6 @@
 """The emulated conditions of IAM policies. Pure.
 
-Rules: IAM user guide, "IAM JSON policy elements: Condition operators", "Single-valued vs. multivalued context keys",
+Source: IAM user guide, "IAM JSON policy elements: Condition operators", "Single-valued vs. multivalued context keys",
 "Set operators for multivalued context keys" and "IAM policy elements: Variables and tags".
 """
 
@@ -55,16 +55,17 @@ _ARN_COLONS = 5
 
 
 def like(text: str, value: str, context: Mapping[str, Sequence[str]]) -> bool:
-    """Whether `value` matches `text`: ``*`` is any characters, ``?`` one, ``${key}`` the key's value in `context`.
+    """Return whether `value` matches `text`: ``*`` is any characters, ``?`` one, ``${key}`` the key's value in
+    `context`.
 
-    Wildcards in a variable's value are literal; a text with an undefined variable matches nothing.
+    Wildcards in a variable's value are literal. A text with an undefined variable matches nothing.
     """
     values = _variables(text, context)
     return values is not None and _pattern(text, values, False, False).fullmatch(value) is not None
 
 
 def arn_like(text: str, value: str, context: Mapping[str, Sequence[str]]) -> bool:
-    """As `like`, for ARNs, which are compared part by part; ``*`` alone matches every ARN."""
+    """As `like`, for ARNs, which are compared part by part. ``*`` alone matches every ARN."""
     if text == "*":
         return True
     values = _variables(text, context)
@@ -72,12 +73,12 @@ def arn_like(text: str, value: str, context: Mapping[str, Sequence[str]]) -> boo
 
 
 def action_like(text: str, action: str) -> bool:
-    """As `like`, for actions: case-insensitive and without variables; a text with ``$`` matches no action."""
+    """As `like`, for actions: case-insensitive and without variables. A text with ``$`` matches no action."""
     return "$" not in text and _pattern(text, (), False, True).fullmatch(action) is not None
 
 
 def plain(text: str, context: Mapping[str, Sequence[str]]) -> str | None:
-    """`text` with its variables replaced and without wildcards; None if a variable is undefined."""
+    """`text` with its variables replaced and without wildcards. None if a variable is undefined."""
     if "${" not in text:
         return text
     values = _variables(text, context)
@@ -88,7 +89,7 @@ def plain(text: str, context: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def _variables(text: str, context: Mapping[str, Sequence[str]]) -> tuple[str, ...] | None:
-    """The values of the variables in `text`, in order; None if one is undefined."""
+    """The values of the variables in `text`, in order. None if one is undefined."""
     if "${" not in text:
         return ()
     values = [_variable(token[1], context) for token in _TOKEN.finditer(text) if token[2] is None]
@@ -120,14 +121,14 @@ def _pattern(text: str, values: tuple[str, ...], arn: bool, any_case: bool) -> "
 
 
 class NotEmulated(Exception):
-    """A policy uses a feature that is not emulated; the message names it. The request is then denied."""
+    """A policy uses a feature that is not emulated. The message names it. The request is then denied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
     """One operator on one key. With `negate` it holds if `test` fails. `test` None is the operator Null.
 
-    `every` is the set operator: True for ForAllValues, False for ForAnyValue, None without one.
+    `every` is the set operator: True for ForAllValues, False for ForAnyValue, else None.
     """
 
     key: str
@@ -138,7 +139,7 @@ class Condition:
     if_exists: bool = False
 
     def holds(self, context: Context) -> bool:
-        """Whether the condition holds for the request's `context`; raises `NotEmulated`."""
+        """Return whether the condition holds for the request's `context`. Raises `NotEmulated`."""
         request_values = context.get(self.key)
         if self.test is None:
             return (not request_values) == (self.values[0].lower() == "true")
@@ -150,7 +151,7 @@ class Condition:
         return any(results) if self.every is False else all(results)
 
     def _without(self) -> bool:
-        """Whether the condition holds for an absent key: ForAllValues does, ForAnyValue only with IfExists."""
+        """Return whether the condition holds for an absent key: ForAllValues does, ForAnyValue only with IfExists."""
         if self.every is not None:
             return self.every or self.if_exists
         return self.negate or self.if_exists
@@ -163,7 +164,7 @@ class Condition:
 
 
 def conditions(block: Mapping[str, Mapping[str, Any]]) -> tuple[Condition, ...]:
-    """The conditions of a statement's Condition block, which must all hold; raises `NotEmulated`."""
+    """The conditions of a statement's Condition block, which must all hold. Raises `NotEmulated`."""
     return tuple(
         _condition(name, key, policy_values) for name, keys in block.items() for key, policy_values in keys.items()
     )

@@ -1,7 +1,7 @@
 """Error responses of AWS in the form of each protocol, so that SDKs raise the same exceptions as on AWS.
 
-Sources: S3 API reference, "Error responses"; AWS service APIs, "Common error types"; Smithy specification, "AWS JSON",
-"AWS query" and "Smithy RPC v2 CBOR protocol".
+Sources are the S3 API reference, "Error responses", and the AWS service APIs, "Common error types". Also the Smithy
+specification, "AWS JSON", "AWS query" and "Smithy RPC v2 CBOR protocol".
 """
 
 import uuid
@@ -23,7 +23,7 @@ class _Codes(NamedTuple):
 
 
 class Denial(Enum):
-    """Why a request is refused."""
+    """The reason of a refusal."""
 
     DENIED = _Codes("AccessDenied", "AccessDenied", "AccessDeniedException")
     UNSIGNED = _Codes("AccessDenied", "MissingAuthenticationToken", "MissingAuthenticationTokenException")
@@ -39,7 +39,7 @@ _SENTENCES = {
 
 
 def deny(environ: Environ, start: Start, service: str, why: Denial, message: str = "") -> Iterable[bytes]:
-    """Answers for `service` that the request is refused; `message` is the text of `DENIED`."""
+    """Answers for `service` that the request is refused. `message` is the text of `DENIED`."""
     text, codes, request = message or _SENTENCES[why], why.value, str(uuid.uuid4())
     if environ.get("HTTP_SMITHY_PROTOCOL") == "rpc-v2-cbor":
         cbor = _cbor({"__type": f"com.amazonaws.{service}#{codes.other}", "message": text})

@@ -1,7 +1,7 @@
 """The service actions of a request to DynamoDB. Pure.
 
-Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon DynamoDB"; developer guide,
-"Using IAM policy conditions for fine-grained access control": LeadingKeys are the request's partition key values.
+Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon DynamoDB". LeadingKeys are
+the request's partition key values (developer guide, "Using IAM policy conditions for fine-grained access control").
 """
 
 import re
@@ -16,7 +16,7 @@ from aws_emulator.iam.policies import ServiceAction
 _TABLE = re.compile(r"[\w.-]{3,255}")
 _EQUAL = re.compile(r"(#?[A-Za-z_][\w-]*)\s*=\s*(:\w+)")
 _NAME = re.compile(r"(?<!:)#?\b[A-Za-z_][\w-]*")
-# What follows the first part of a document path.
+# The rest of a document path after its first part.
 _PATH_REST = re.compile(r"(?:\.#?\w+|\[\d+\])+")
 # Developer guide, "Expressions".
 _KEYWORDS = frozenset({"SET", "REMOVE", "ADD", "DELETE", "AND", "OR", "NOT", "BETWEEN", "IN"})
@@ -79,8 +79,8 @@ class _OfTransaction(msgspec.Struct):
 
 
 def dynamodb_actions(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) -> list[ServiceAction] | None:
-    """The service actions of a request; None if they cannot be determined. `tables` is the prefix of every table's ARN,
-    `keys` the partition key's name by table; requests to other tables have no leading key."""
+    """The service actions of a request, or None. `tables` is the prefix of every table's ARN, `keys` the partition
+    key's name by table. Requests to other tables have no leading key."""
     try:
         if operation in ("GetItem", "PutItem", "UpdateItem", "DeleteItem"):
             return [_of_item(operation, from_json(text, _OfItem), tables, keys)]
@@ -114,7 +114,7 @@ def _of_many(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) 
 
 
 def _of_item(operation: str, of: _OfItem, tables: str, keys: Mapping[str, str]) -> ServiceAction:
-    # A put's key is part of its item; all other operations name it in Key.
+    # A put's key is part of its item. All other operations name it in Key.
     item = of.item if operation == "PutItem" else of.key
     item_action = _on_items(f"dynamodb:{operation}", of.table, [item], tables, keys)
     context = dict(item_action.context)
@@ -126,7 +126,7 @@ def _of_item(operation: str, of: _OfItem, tables: str, keys: Mapping[str, str]) 
 
 
 def _attributes(of: _OfItem) -> Iterable[str]:
-    """The top-level attributes in the expressions of a request; a function's name counts as one, too."""
+    """The top-level attributes in the expressions of a request. A function's name counts as one, too."""
     for word in _NAME.findall(_PATH_REST.sub("", f"{of.update} {of.condition}")):
         if word.upper() not in _KEYWORDS:
             yield of.names.get(word, word)
@@ -161,7 +161,7 @@ def _on_items(action: str, table: str, items: Iterable[_Item], tables: str, keys
 
 
 def _value(attribute: msgspec.Raw | None) -> str | None:
-    """An attribute's value as text, numbers and bytes as in the request; None for other types."""
+    """An attribute's value as text, with numbers and bytes unchanged. None for other types."""
     if attribute is None:
         return None
     value_by_type: Mapping[str, Any] = from_json(attribute, dict[str, Any])
@@ -170,7 +170,7 @@ def _value(attribute: msgspec.Raw | None) -> str | None:
 
 
 def _name(table: str, tables: str) -> str:
-    """A table's name, also from its ARN; raises `ValueError` for a table outside this account and region."""
+    """A table's name, also from its ARN. Raises `ValueError` for a table outside this account and region."""
     name = table.removeprefix(tables)
     if not _TABLE.fullmatch(name):
         raise ValueError(table)

@@ -1,4 +1,4 @@
-"""The service actions of management requests: those that the program sends when it deploys and tears down. Pure.
+"""The service actions of management requests: requests of the program when it deploys and tears down. Pure.
 
 Sources: Service Authorization Reference and the API references of each service.
 """
@@ -80,7 +80,7 @@ _READS = {None: "GetFunction", "/versions": "ListVersionsByFunction", "/aliases"
 
 
 def management_actions(environ: Environ, service: str, region: str, account: str) -> list[ServiceAction] | None:
-    """The actions of a request to a service with one URL; None if it is no known management request."""
+    """The actions of a known management request to a service with one URL, or None."""
     operation, fields = _operation_and_fields(environ)
     patterns = _OPERATIONS.get(service, {}).get(operation)
     if patterns is None:
@@ -117,7 +117,7 @@ def function_actions(environ: Environ, region: str, account: str) -> list[Servic
 
 
 def bucket_actions(method: str, arn: str, parameters: Mapping[str, str]) -> list[ServiceAction] | None:
-    """The actions of a request that makes, sets up or deletes a bucket; `parameters` is its query."""
+    """The actions of a request that makes, sets up or deletes a bucket. `parameters` is its query."""
     kinds = parameters.keys() - {"x-id"}
     kind = next(iter(kinds), "")
     action = _ON_BUCKET.get((method, kind)) if len(kinds) <= 1 else None
@@ -134,7 +134,7 @@ _ON_BUCKET = {
 
 
 def _operation_and_fields(environ: Environ) -> tuple[str, Mapping[str, Any]]:
-    """The operation and its fields, from the query protocol or the JSON protocol; '' for another form."""
+    """The operation and its fields, from the query protocol or the JSON protocol. '' for another form."""
     if environ["REQUEST_METHOD"] != "POST" or environ["PATH_INFO"] != "/" or environ.get("QUERY_STRING"):
         return "", {}
     text, kind = body(environ), str(environ.get("CONTENT_TYPE", ""))

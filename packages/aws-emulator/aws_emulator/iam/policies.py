@@ -35,7 +35,7 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A parsed statement. Only resource policies have `principals`; `not_emulated` says which part is not emulated."""
+    """A parsed statement. Only resource policies have `principals`. `not_emulated` says which part is not emulated."""
 
     allows: bool
     actions: tuple[str, ...]
@@ -48,15 +48,16 @@ class Statement:
     not_emulated: str = ""
 
     def names_action(self, action: str) -> bool:
-        """Whether the statement covers the action."""
+        """Return whether the statement covers the action."""
         return any(action_like(text, action) for text in self.actions) != self.other_actions
 
     def names_resource(self, resource: str, context: Context) -> bool:
-        """Whether the statement covers the resource."""
+        """Return whether the statement covers the resource."""
         return any(arn_like(text, resource, context) for text in self.resources) != self.other_resources
 
     def names_caller(self, callers: Sequence[str]) -> bool:
-        """Whether the statement covers a caller with these names; without `principals` it covers every caller."""
+        """Return whether the statement covers a caller with these names. Without `principals` it covers every
+        caller."""
         return not self.principals or any(name in self.principals for name in ("*", *callers))
 
 
@@ -68,7 +69,7 @@ class Policy:
         self._about: dict[str, tuple[Statement, ...]] = {}
 
     def about(self, action: str) -> tuple[Statement, ...]:
-        """The statements about an action; cached, because few actions recur often."""
+        """The statements about an action. Cached, because few actions recur often."""
         statements = self._about.get(action)
         if statements is None:
             statements = tuple(statement for statement in self._statements if statement.names_action(action))
@@ -77,7 +78,7 @@ class Policy:
 
 
 def read(document: Document | str, of_resource: bool = False) -> Policy:
-    """Parses a policy document; an unreadable one denies everything."""
+    """Parses a policy document. An unreadable one denies everything."""
     try:
         policy = from_json(document, dict[str, Any]) if isinstance(document, str) else document
         if policy.get("Version", _OLD) == _OLD:
@@ -97,8 +98,8 @@ def judge(
 ) -> Verdict:
     """The combined verdict of the policies: an explicit deny overrides any allow.
 
-    `context` holds all context keys of the request, including those of `action`. `callers` are the caller's names for
-    resource-based policies, and `account` those of its account: a deny of the account denies all its principals.
+    `context` holds all context keys of the request, also the keys of `action`. `callers` are the caller's names for
+    resource-based policies, and `account` the names of its account: a deny of the account denies all its principals.
     """
     verdict = Verdict("nothing")
     for statement in (statement for policy in policies for statement in policy.about(action.action)):
@@ -165,7 +166,7 @@ def _principals(element: Any) -> tuple[str, ...]:
     strange = set(element) - {"AWS", "Service"}
     if strange:
         raise NotEmulated(f"principals of the kind {', '.join(sorted(strange))} are not emulated")
-    # A statement with only service principals matches no caller; an empty tuple would match all.
+    # A statement with only service principals matches no caller. An empty tuple would match all.
     return _texts(element.get("AWS", [])) or ("-",)
 
 

@@ -62,13 +62,13 @@ class Account(NamedTuple):
 
 
 def signer(environ: Environ) -> Signer | None:
-    """The signer in the Authorization header; None without such a signature, for example for a presigned URL."""
+    """The signer in the Authorization header, or None, for example for a presigned URL."""
     match = _SIGNED.match(environ.get("HTTP_AUTHORIZATION", ""))
     return Signer(match["key"], match["region"], match["service"]) if match else None
 
 
 def service_actions(environ: Environ, by: Signer, account: Account) -> list[ServiceAction] | None:
-    """All service actions of a request; empty if every caller is allowed, None if they cannot be determined."""
+    """All service actions of a request. Empty if every caller is allowed, None if they are unknown."""
     match by.service:
         case "s3":
             return s3_actions(environ)
@@ -151,7 +151,7 @@ def _of_sts(environ: Environ) -> list[ServiceAction] | None:
 
 
 def _is_call(environ: Environ, kind: str) -> bool:
-    """Whether it is a call to a service with one URL, with a body of the content type `kind`."""
+    """Return whether it is a call to a service with one URL, with a body of the content type `kind`."""
     return (
         environ["REQUEST_METHOD"] == "POST"
         and environ["PATH_INFO"] == "/"
@@ -162,5 +162,6 @@ def _is_call(environ: Environ, kind: str) -> bool:
 
 
 def _names_action(text: bytes) -> bool:
-    """Whether a body names an action in form encoding, which moto prefers to the header even if JSON is declared."""
+    """Return whether a body names an action in form encoding, which moto prefers to the header even if JSON is
+    declared."""
     return b"&" in text and any(name == b"Action" for name, _ in parse_qsl(text, keep_blank_values=True))

@@ -1,6 +1,6 @@
 """The policies of the emulated account's roles and buckets, as its stacks define them.
 
-moto drops conditions that it does not know, so its copies of policies are never evaluated.
+moto drops unknown conditions, so its copies of policies are never evaluated.
 """
 
 from collections.abc import Collection, Mapping
@@ -9,7 +9,7 @@ from aws_emulator.iam.policies import Document, Policy, read
 
 
 class Rules:
-    """The policies in force; thread-safe. A change applies from the next request on."""
+    """The policies in force, thread-safe. A change applies from the next request on."""
 
     def __init__(self) -> None:
         self._roles: dict[str, dict[str, Policy]] = {}
@@ -20,7 +20,7 @@ class Rules:
 
     @property
     def partition_keys(self) -> Mapping[str, str]:
-        """The partition key's name by table; requests to other tables have no context key LeadingKeys."""
+        """The partition key's name by table. Requests to other tables have no context key LeadingKeys."""
         return self._partition_keys
 
     def put_policy(self, role: str, name: str, document: Document | str) -> None:
@@ -36,13 +36,13 @@ class Rules:
         self._trust[role] = read(about_it, of_resource=True)
 
     def drop_policy(self, role: str, name: str) -> None:
-        """Removes a policy from a role; a missing policy is ignored."""
+        """Removes a policy from a role. A missing policy is ignored."""
         self._roles[role] = {
             policy_name: policy for policy_name, policy in self._roles.get(role, {}).items() if policy_name != name
         }
 
     def drop_role(self, arn: str) -> None:
-        """Removes a role; its credentials then have no identity policies."""
+        """Removes a role. Its credentials then have no identity policies."""
         self._roles.pop(arn, None)
         self._trust.pop(arn, None)
         self.drop_boundary(arn)
@@ -72,15 +72,15 @@ class Rules:
         self._partition_keys.pop(name, None)
 
     def has_role(self, arn: str) -> bool:
-        """Whether a role with that ARN exists."""
+        """Return whether a role with that ARN exists."""
         return arn in self._roles
 
     def of_role(self, arn: str) -> Collection[Policy]:
-        """A role's identity policies; empty for a missing role."""
+        """A role's identity policies. Empty for a missing role."""
         return self._roles.get(arn, {}).values()
 
     def of_trust(self, arn: str) -> Collection[Policy]:
-        """A role's trust policy; empty without one, so that only the platform itself can assume the role."""
+        """A role's trust policy. Empty without one, so that only the platform itself can assume the role."""
         policy = self._trust.get(arn)
         return (policy,) if policy else ()
 
@@ -89,6 +89,6 @@ class Rules:
         return self._boundaries.get(arn)
 
     def of_bucket(self, bucket: str) -> Collection[Policy]:
-        """The bucket policy; empty if the bucket has none."""
+        """The bucket policy. Empty if the bucket has none."""
         policy = self._buckets.get(bucket)
         return (policy,) if policy else ()

@@ -1,6 +1,6 @@
 """The service actions of a request to S3. Pure.
 
-Sources: Service Authorization Reference, "Actions, resources, and condition keys for Amazon S3"; S3 user guide,
+Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon S3". Also S3 user guide,
 "Required permissions for Amazon S3 API operations" and "Enforce conditional writes on Amazon S3 buckets".
 """
 
@@ -15,7 +15,7 @@ from aws_emulator.wsgi import Environ, body
 
 # Path-style requests only: the host must not name a bucket.
 _HOST = re.compile(r"(?:localhost|\d+\.\d+\.\d+\.\d+|\[[0-9a-f:]+\])(?::\d+)?")
-# Path and query as sent, before decoding; an ambiguous form does not match.
+# Path and query as sent, before decoding. An ambiguous form does not match.
 _BUCKET = r"(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])"
 _PATH = re.compile(rf"/(?:{_BUCKET}(?:/(?P<key>[^?#]*))?)?(?:\?[^#]*)?")
 _COPIED = re.compile(rf"/?{_BUCKET}/(?P<key>[^?#;]+)(?:\?versionId=(?P<version>[\w.-]+))?")
@@ -57,7 +57,7 @@ _OF_VERSION = {
     "PutObjectTagging": "PutObjectVersionTagging",
     "DeleteObjectTagging": "DeleteObjectVersionTagging",
 }
-# Headers that become context keys. A copy's If-None-Match does not: S3 answers 501 to it (user guide, "Enforce
+# Headers that become context keys. A copy's If-None-Match is left out: S3 answers 501 to it (user guide, "Enforce
 # conditional writes"), and moto would ignore it.
 _HEADERS = {
     "HTTP_X_AMZ_COPY_SOURCE": "s3:x-amz-copy-source",
@@ -66,7 +66,7 @@ _HEADERS = {
     "HTTP_X_AMZ_ACL": "s3:x-amz-acl",
     "HTTP_IF_MATCH": "s3:if-match",
 }
-# Headers that need further permissions; the program does not send them, so they are refused.
+# Headers that need further permissions. The program does not send them, so they are refused.
 _REFUSED = frozenset(
     {
         "HTTP_X_AMZ_BYPASS_GOVERNANCE_RETENTION",
@@ -79,7 +79,7 @@ Context = Mapping[str, Sequence[str]]
 
 
 def s3_actions(environ: Environ) -> list[ServiceAction] | None:
-    """The service actions of a request; None if they cannot be determined."""
+    """The service actions of a request, or None."""
     path = _PATH.fullmatch(environ.get("RAW_URI", ""))
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
     if path is None or not _HOST.fullmatch(environ.get("HTTP_HOST", "")) or _is_form(environ):
@@ -107,7 +107,7 @@ def missing(action: ServiceAction) -> ServiceAction:
 
 
 def _is_form(environ: Environ) -> bool:
-    """Whether the body is a form, from which moto would also read the request."""
+    """Return whether the body is a form, because moto would also read the request from it."""
     kind: str = environ.get("CONTENT_TYPE", "")
     return kind.lower().startswith(("multipart/", "application/x-www-form-urlencoded"))
 
@@ -132,7 +132,7 @@ def _on_bucket(environ: Environ, arn: str, method: str, parameters: Mapping[str,
 
 
 def _deletions(arn: str, text: bytes) -> list[ServiceAction] | None:
-    """One action for each key of a DeleteObjects; None for an invalid or empty body."""
+    """One action for each key of a DeleteObjects. None for an invalid or empty body."""
     root = _xml(text)
     if root is None or not root.tag.endswith("Delete"):
         return None
@@ -150,7 +150,7 @@ def _on_object(environ: Environ, arn: str, method: str, parameters: Mapping[str,
     kinds = parameters.keys() - _PLAIN - {"versionId"}
     kind = next(iter(kinds), "")
     action = _ON_OBJECT.get((method, kind))
-    # A PUT with uploadId is a part and needs a part number; no other PUT may have one.
+    # A PUT with uploadId is a part and needs a part number. No other PUT may have one.
     if len(kinds) > 1 or (method == "PUT" and (kind == "uploadId") != ("partNumber" in parameters)):
         return None
     if action is not None and "versionId" in parameters:
@@ -176,7 +176,7 @@ def _creation(environ: Environ, arn: str, whole: bool) -> list[ServiceAction] | 
         **{key: (environ[header],) for header, key in _HEADERS.items() if header in environ},
         **_tag_context(tags),
     }
-    # `*` is the only valid value; moto ignores any other.
+    # `*` is the only valid value. Moto ignores any other.
     if environ.get("HTTP_IF_NONE_MATCH") == "*" and source is None:
         context["s3:if-none-match"] = ("*",)
     actions = [ServiceAction("s3:PutObject", arn, context), *source_actions]
@@ -196,7 +196,7 @@ def _source_actions(source: str) -> list[ServiceAction] | None:
 
 
 def _tags(header: str) -> dict[str, str] | None:
-    """The tags in the header x-amz-tagging, which has the form of a query string; None if a key is repeated."""
+    """The tags in the header x-amz-tagging, which has the form of a query string. None if a key is repeated."""
     pairs = parse_qsl(header, keep_blank_values=True)
     return dict(pairs) if len(dict(pairs)) == len(pairs) else None
 
@@ -221,7 +221,7 @@ def _tag_context(tags: Mapping[str, str]) -> Context:
 
 
 def _xml(text: bytes) -> ElementTree.Element | None:
-    # Refuses a document type, which could define entities; no SDK sends one.
+    # Refuses a document type, which could define entities. No SDK sends one.
     if b"<!" in text:
         return None
     try:

@@ -12,8 +12,8 @@ from aws_emulator.lambda_service.environments import Invocation
 from aws_emulator.lambda_service.invocation_result import Refused, unavailable
 from aws_emulator.lambda_service.versions import Target
 
-# AWS documentation, "How Lambda handles errors and retries with asynchronous invocation": a throttled event waits from
-# 1 s to 5 minutes, a failed event 1 minute and then 2. The waits here follow the same order but are shorter.
+# Source: AWS documentation, "How Lambda handles errors and retries with asynchronous invocation". A throttled event
+# waits from 1 s to 5 minutes, a failed event 1 minute and then 2. The waits here follow the same order but are shorter.
 THROTTLED_FIRST_S, THROTTLED_LONGEST_S = 0.1, 5.0
 FAILED_S = 1.0
 
@@ -37,14 +37,14 @@ class Event:
         return self.arrival_s + self.target.function.max_event_age_s - time.monotonic()
 
     def count_throttle(self, refusal: Refused) -> float:
-        """Counts a throttle or a service fault; returns the seconds until the next attempt, at most `left_s`."""
+        """Counts a throttle or a service fault. Returns the seconds until the next attempt, at most `left_s`."""
         self.refusal = refusal
         pause = min(THROTTLED_LONGEST_S, THROTTLED_FIRST_S * 2.0 ** min(self.throttles, 32))
         self.throttles += 1
         return max(0.0, min(pause, self.left_s()))
 
     def count_failure(self) -> float | None:
-        """Counts a function error; returns the seconds until the next attempt, or `None` if no retry is left."""
+        """Counts a function error. Returns the seconds until the next attempt, or `None` if no retry is left."""
         self.failures += 1
         return FAILED_S * self.failures if self.failures <= self.target.function.max_retries else None
 
@@ -72,14 +72,14 @@ class EventQueue:
             self._changed.notify()
 
     def stop(self) -> None:
-        """Drops queued events; no further attempt begins."""
+        """Drops queued events. No further attempt begins."""
         with self._changed:
             self._closed = True
             self._due.clear()
             self._changed.notify_all()
 
     def join(self) -> None:
-        """Waits for running attempts to end; call it after `stop`."""
+        """Waits for running attempts to end. Call it after `stop`."""
         for thread in self._threads:
             thread.join()
 
@@ -94,7 +94,7 @@ class EventQueue:
                 self.put(event, after_s)
 
     def _take(self) -> Event | None:
-        """Waits for the next due event and returns it; `None` if the queue is closed."""
+        """Waits for the next due event and returns it. `None` if the queue is closed."""
         with self._changed:
             while not self._closed:
                 wait_s = self._due[0][0] - time.monotonic() if self._due else None

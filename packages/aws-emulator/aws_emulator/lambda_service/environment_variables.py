@@ -13,8 +13,8 @@ Credentials = Callable[[str, str], tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class AccountContext:
-    """The settings that all functions share: region, account number, endpoint, and the source of role credentials,
-    and the variables that they inherit from the account's process.
+    """The common settings of all functions: region, account number, endpoint, the source of role credentials, and
+    variables that they inherit from the account's process.
 
     `credentials(role_arn, session_name)` returns access key, secret and token, which must be valid for
     `pool.LIFETIME_S` plus the longest time-out.
@@ -30,13 +30,12 @@ class AccountContext:
 def variables(
     function: FunctionVersion, account: AccountContext, log_stream: str, home: Path, runtime_api: str
 ) -> dict[str, str]:
-    """All environment variables of the function's process; of this process's, PATH and
-    `account.inherited_variables` alone.
+    """All environment variables of the function's process.
 
-    AWS documentation, "Working with Lambda environment variables": a function may set those before
-    `function_variables`, but not those after it. AWS_ENDPOINT_URL is specific to the emulation: it directs the SDK's
-    calls to the emulated account. AWS_EXECUTION_ENV names the actual interpreter. `home` replaces the environment's own
-    /tmp.
+    It inherits only PATH and `account.inherited_variables` from this process. AWS documentation, "Working with Lambda
+    environment variables": a function may set the variables before `function_variables`, but not the later ones.
+    AWS_ENDPOINT_URL is specific to the emulation: it directs the SDK's calls to the emulated account. AWS_EXECUTION_ENV
+    names the actual interpreter. `home` replaces the environment's own /tmp.
     """
     key, secret, token = account.credentials(function.role_arn, function.name)
     folders = [str(function.code[0])]

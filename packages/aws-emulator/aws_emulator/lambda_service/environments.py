@@ -1,9 +1,9 @@
 """Execution environments: one awslambdaric process each, started cold, reused warm, killed at a time-out.
 
-The phases and their log lines follow the AWS documentation, "Understanding the Lambda execution environment
-lifecycle". Not emulated: freezing between invocations, and CPU in proportion to memory. A process that uses more than
-the function's memory is killed at the next look at it: every 50 ms, and at its answer. Where the system does not report
-memory, which is so on macOS, it is not killed.
+The phases and their log lines follow the AWS documentation, "Understanding the Lambda execution environment lifecycle".
+Not emulated: freezing between invocations, and CPU in proportion to memory. A process that uses more than the
+function's memory is killed at the next look at it: every 50 ms, and at its answer. If the system does not report
+memory, for example on macOS, the process lives on.
 """
 
 import os
@@ -51,7 +51,7 @@ class Execution:
 
 
 class Environment:
-    """An environment of one version. Only the owning thread calls `run` and `close`; any thread may call `kill`."""
+    """An environment of one version. Only the owning thread calls `run` and `close`. Any thread may call `kill`."""
 
     def __init__(self, function: FunctionVersion, account: AccountContext) -> None:
         self.function = function
@@ -72,11 +72,11 @@ class Environment:
             raise
 
     def run(self, invocation: Invocation) -> Execution:
-        """Sends the event to the process; returns when the process has answered, died, or timed out."""
+        """Sends the event to the process. Returns when the process has answered, died, or timed out."""
         function, request_id = self.function, invocation.request_id
         log = self._output.take()
         if not self._fresh and not self._warm(request_id):
-            self._restart()  # the process ended after its last answer; replaced silently
+            self._restart()  # the process ended after its last answer, so it is replaced silently
         init_ms, ready = self._initialise(request_id, log) if self._fresh else (None, True)
         log.append(platform_log.start(request_id, function.version))
         began = time.monotonic()
@@ -138,17 +138,17 @@ class Environment:
                 self._process = self._start()
 
     def _warm(self, request_id: str) -> bool:
-        """Whether the process lives and has requested its next event."""
+        """Return whether the process lives and has requested its next event."""
         result = self._await_next(request_id, time.monotonic() + INIT_LIMIT_S)
         return result is None and self._process.alive()
 
     def _initialise(self, request_id: str, log: list[str]) -> tuple[float | None, bool]:
-        """Waits for the INIT phase; returns its duration in ms (None if it failed), and whether it succeeded."""
+        """Waits for the INIT phase. Returns its duration in ms (None if it failed), and whether it succeeded."""
         result = self._await_next(request_id, self._process.started + INIT_LIMIT_S)
         return self._log_initialisation(result, "init", log), result is None
 
     def _initialise_again(self, request_id: str, until: float, log: list[str]) -> InvocationResult | None:
-        """Repeats a failed INIT within the invocation, as Lambda does; the function's time-out includes it."""
+        """Repeats a failed INIT within the invocation, as Lambda does. The function's time-out includes it."""
         self._restart()
         result = self._await_next(request_id, until)
         self._log_initialisation(result, "invoke", log)
@@ -168,7 +168,7 @@ class Environment:
         return None
 
     def _await_next(self, request_id: str, until: float) -> InvocationResult | None:
-        """Waits until the process requests an event; returns `None` then, or the result if it failed instead."""
+        """Waits until the process requests an event. Returns `None` then, or the result if it failed instead."""
         while self._next is None:
             pending = self._receive(request_id, until)
             if isinstance(pending, InvocationResult):
@@ -224,7 +224,7 @@ class Environment:
         return self._within_memory() and self._process.alive()
 
     def _within_memory(self) -> bool:
-        """Whether the process has used no more than the function's memory; otherwise kills it."""
+        """Return whether the process has used no more than the function's memory. Otherwise kills it."""
         self._measure()
         if self._out_of_memory:
             self._process.kill()

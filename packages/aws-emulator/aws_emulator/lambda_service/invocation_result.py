@@ -20,7 +20,8 @@ class _Error(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True)
 class InvocationResult:
-    """The answer's payload and whether it is an error; the platform's reason and log lines if it ended the call."""
+    """The answer's payload and whether it is an error. It has the platform's reason and log lines if the platform ended
+    the call."""
 
     payload: bytes
     is_error: bool = False
@@ -35,7 +36,7 @@ def timed_out(request_id: str, timeout_s: float) -> InvocationResult:
 
 
 def process_exit(request_id: str, how: str, out_of_memory: bool = False) -> InvocationResult:
-    """The process ended; where it was out of memory, only the REPORT line says so."""
+    """The process ended. Where it was out of memory, only the REPORT line says so."""
     message = f"RequestId: {request_id} Error: {how}"
     result = _failure("error", "Runtime.ExitError", message, (message, "Runtime.ExitError"))
     status = ErrorStatus("error", "Runtime.OutOfMemory") if out_of_memory else result.error_status
@@ -107,5 +108,5 @@ def recursive() -> Refused:
 
 
 def unavailable(message: str) -> Refused:
-    """A fault of the service itself; asynchronous events are retried."""
+    """A fault of the service itself. Asynchronous events are retried."""
     return Refused(500, "ServiceException", {"Type": "Server", "Message": message})

@@ -1,7 +1,7 @@
 """Lambda's invocation API: WSGI middleware that answers the data plane and forwards all other requests.
 
-Paths, headers and errors are those of the service's API model (API_Invoke, API_GetAccountSettings). The wrapped
-application manages the functions.
+Paths, headers and errors follow the service's API model (API_Invoke, API_GetAccountSettings). The wrapped application
+manages the functions.
 """
 
 import base64
@@ -25,7 +25,7 @@ _PIECE = 1 << 16
 
 
 class LambdaApi:
-    """Answers invocations from `lambdas`; `app` gets all other requests."""
+    """Answers invocations from `lambdas`. `app` gets all other requests."""
 
     def __init__(self, app: "WSGIApplication", lambdas: Lambdas) -> None:
         self._app, self._lambdas = app, lambdas
@@ -74,7 +74,7 @@ class LambdaApi:
 
 
 def _body(request: Request, kind: str, limit: int) -> bytes:
-    """The payload; raises `Refused` for an oversized one, after reading it so that the connection stays usable."""
+    """The payload. Raises `Refused` for an oversized one, after reading it so that the connection stays usable."""
     length = request.content_length or 0
     if length <= limit:
         return request.get_data(cache=False)

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Result:
-    """The service's answer: HTTP status 200, 202 or 204; with 200 the function's answer and the end of its log."""
+    """The service's answer: HTTP status 200, 202 or 204. With 200 the function's answer and the end of its log."""
 
     status: int
     request_id: str
@@ -69,7 +69,7 @@ class _Error(msgspec.Struct, rename="camel"):
 
 
 class Lambdas:
-    """All functions of one region of the account; thread-safe.
+    """All functions of one region of the account, thread-safe.
 
     `log(group, stream, lines)` receives each invocation's log before the caller gets the answer, in the order of the
     stream. `bury` receives abandoned events. Both are called from many threads. `concurrency` is the account's quota:
@@ -98,7 +98,7 @@ class Lambdas:
         self._closing = False
 
     def publish(self, function: FunctionVersion) -> None:
-        """Publishes the version; `live` and the bare name resolve to it. Raises `ValueError` if AWS would refuse it."""
+        """Publishes the version. `live` and the bare name resolve to it. Raises `ValueError` if AWS would refuse it."""
         self._registry.publish(function)
 
     def reserve(self, name: str, concurrency: int | None) -> None:
@@ -106,7 +106,7 @@ class Lambdas:
         self._registry.reserve(name, concurrency)
 
     def remove(self, name: str) -> None:
-        """Removes a function with all its versions and environments; its queued events are dropped."""
+        """Removes a function with all its versions and environments. Its queued events are dropped."""
         self._registry.remove(name)
         self._pool.retire(name)
 
@@ -115,14 +115,14 @@ class Lambdas:
         self._registry.remove_version(name, version)
 
     def check(self, name: str, qualifier: str | None = None) -> Result:
-        """A dry run; raises `Refused` if there is no such function."""
+        """A dry run. Raises `Refused` if there is no such function."""
         target = self._registry.resolve(name, qualifier)
         return Result(204, str(uuid.uuid4()), target.function.version, follow(None, target.unqualified_arn).header)
 
     def invoke(self, name: str, qualifier: str | None, payload: bytes, trace: str | None = None) -> Result:
-        """Runs the function and returns its answer, which may be a function error; raises `Refused`.
+        """Runs the function and returns its answer, which may be a function error. Raises `Refused`.
 
-        `name` is a name or an ARN with an optional qualifier; `trace` is the caller's X-Amzn-Trace-Id.
+        `name` is a name or an ARN with an optional qualifier. `trace` is the caller's X-Amzn-Trace-Id.
         """
         event = self._accept(name, qualifier, payload, trace, LONGEST_REQUEST, "RequestResponse")
         if event.endless:
@@ -140,13 +140,13 @@ class Lambdas:
         )
 
     def submit(self, name: str, qualifier: str | None, payload: bytes, trace: str | None = None) -> Result:
-        """Queues the event for the version that the name currently resolves to; raises `Refused`."""
+        """Queues the event for the version that the name currently resolves to. Raises `Refused`."""
         event = self._accept(name, qualifier, payload, trace, LONGEST_EVENT, "Event")
         self._queue.put(event)
         return Result(202, event.invocation.request_id, event.target.function.version, event.invocation.trace)
 
     def account_settings(self) -> dict[str, dict[str, int]]:
-        """The members of a GetAccountSettings answer; code sizes are the documented quotas."""
+        """The members of a GetAccountSettings answer. Code sizes are the documented quotas."""
         limit = {
             "TotalCodeSize": 80_530_636_800,
             "CodeSizeUnzipped": 262_144_000,
@@ -157,7 +157,7 @@ class Lambdas:
         return {"AccountLimit": limit, "AccountUsage": {"TotalCodeSize": 0, "FunctionCount": self._registry.count()}}
 
     def close(self) -> None:
-        """Kills every environment and drops queued events; no function runs when it returns."""
+        """Kills every environment and drops queued events. No function runs when it returns."""
         self._closing = True
         self._queue.stop()
         self._pool.close()
@@ -206,7 +206,7 @@ class Lambdas:
             _log.exception("cannot write the log of %s", function.name)
 
     def _attempt(self, event: Event) -> float | None:
-        """Attempts an asynchronous event once; see `EventQueue`."""
+        """Attempts an asynchronous event once. See `EventQueue`."""
         if not self._registry.current(event.target.function):
             return None
         try:

@@ -16,8 +16,8 @@ _F_SETSIG = 10  # not named by the standard library
 def end_with(lifeline: int) -> None:
     """Kills this process group when the far end of the pipe `lifeline` closes, also after a kill -9 of its holder.
 
-    Nothing is ever written into the pipe. On Linux the kernel sends the signal, so neither a running task nor code that
-    holds the GIL can delay it. Elsewhere a thread waits for the hang-up.
+    Nothing is ever written into the pipe. On Linux the kernel sends the signal, so a running task or code that holds
+    the GIL cannot delay it. Elsewhere a thread waits for the hang-up.
     """
     if sys.platform == "linux":
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())

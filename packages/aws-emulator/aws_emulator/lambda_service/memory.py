@@ -7,10 +7,9 @@ from pathlib import Path
 
 
 def used_mb(pid: int, limit_mb: int) -> int:
-    """MiB: the process's peak, or what it and its descendants hold now if that is more; 0 if it has ended.
+    """MiB: the process's peak, or the present memory of it and its descendants if that is more, or 0 if it has ended.
 
-    Pages that they share count for each of them, unless that is more than `limit_mb`: only then it is worth the time to
-    count every page once.
+    Pages that they share count for each of them. Above `limit_mb`, it is worth the time to count every page once.
     """
     tree = list(_tree(pid))
     resident_kb = sum(_field(process, "status", b"\nVmRSS:") for process in tree)
@@ -29,7 +28,7 @@ def _tree(pid: int) -> Iterator[int]:
 
 
 def _field(pid: int, file: str, name: bytes) -> int:
-    """A field in kB of a file about the process; 0 if it has ended or the system has no such file."""
+    """A field in kB of a file about the process. 0 if it has ended or the system has no such file."""
     try:
         text = Path(f"/proc/{pid}/{file}").read_bytes()
         start = text.index(name) + len(name)

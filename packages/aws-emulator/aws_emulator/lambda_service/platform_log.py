@@ -39,7 +39,7 @@ def end(request_id: str) -> str:
 
 
 def billed_ms(duration_ms: float, init_ms: float | None) -> int:
-    """Billed duration in whole milliseconds; since August 2025 INIT is billed for every kind of function.
+    """Billed duration in whole milliseconds. Since August 2025 INIT is billed for every kind of function.
 
     AWS Compute Blog, "AWS Lambda standardizes billing for INIT Phase".
     """
@@ -54,7 +54,8 @@ def report(
     peak_mb: int,
     error_status: ErrorStatus | None,
 ) -> str:
-    """The REPORT line; `init_ms` after a successful cold start, `error_status` if the platform ended the invocation."""
+    """The REPORT line. It has `init_ms` after a successful cold start, and `error_status` if the platform ended the
+    invocation."""
     # Rounded first, so that the printed durations add up to the billed duration.
     duration_ms = round(duration_ms, 2)
     init_ms = None if init_ms is None else round(init_ms, 2)
@@ -72,7 +73,7 @@ def report(
 
 
 def init_report(init_ms: float, phase: Literal["init", "invoke"], error_status: ErrorStatus) -> str:
-    """The line for a failed initialisation; the REPORT line covers a successful one."""
+    """The line for a failed initialisation. The REPORT line covers a successful one."""
     return f"INIT_REPORT Init Duration: {init_ms:.2f} ms\tPhase: {phase}\t{error_status}"
 
 
@@ -97,7 +98,7 @@ class Output:
         self._taken = 0
 
     def take(self) -> list[str]:
-        """The lines since the last call; a line that awslambdaric broke with carriage returns stays one event."""
+        """The lines since the last call. A line that awslambdaric broke with carriage returns stays one event."""
         size = os.fstat(self.descriptor).st_size
         if size == self._taken:
             return []

@@ -1,10 +1,9 @@
 """Concurrency limits, and the pool of execution environments on this machine, kept warm and bounded.
 
 On AWS only the account's concurrency limits the number of environments. Here every environment is a process on this
-machine, so there are at most `most` of them. A call beyond that waits for a free environment even if its function's
-concurrency allows it to run; its time-out starts when it has an environment. The environment of a function that waits
-for another function does not count meanwhile, so that functions that wait cannot keep those from starting for which
-they wait.
+machine, so there are at most `most` of them. A call beyond that waits for a free environment, even if its function's
+concurrency allows it to run. Its time-out starts when it has an environment. While a function waits for another
+function, its environment does not count. So waiting functions never block the functions that they wait for.
 """
 
 import threading
@@ -20,8 +19,8 @@ from aws_emulator.lambda_service.versions import FunctionVersion, Registry
 
 # Lambda also replaces environments every few hours, because their credentials expire.
 LIFETIME_S = 2 * 3600.0
-# A call that can reuse an idle environment runs before older calls, which would have to replace that environment, until
-# the oldest call has waited this long. Otherwise alternating versions would start a process for every call.
+# A call that can reuse an idle environment runs before older calls, which would have to replace that environment. This
+# lasts until the oldest call has waited so long. Otherwise alternating versions would start a process for every call.
 PATIENCE_S = 2.0
 
 
@@ -58,7 +57,7 @@ class Pool:
         self._keeper.start()
 
     def take(self, function: FunctionVersion) -> Environment:
-        """Returns an environment, warm if possible; waits while the pool is full. Raises `Closed` or `OSError`."""
+        """Returns an environment, warm if possible. Waits while the pool is full. Raises `Closed` or `OSError`."""
         call = _Call(function)
         with self._lock:
             self._waiting.append(call)
@@ -72,7 +71,8 @@ class Pool:
 
     @contextmanager
     def waiting(self, caller: str) -> Iterator[None]:
-        """Within the block the invocation `caller` waits for a call of its own; '' for who is no function."""
+        """Within the block the invocation `caller` waits for another call that it made. '' means a caller outside
+        functions."""
         if not caller:
             yield
             return
@@ -108,7 +108,7 @@ class Pool:
         self._end(environments)
 
     def close(self) -> None:
-        """Kills every process; returns when all have ended and all waiting calls have been refused."""
+        """Kills every process. Returns when all have ended and all waiting calls have been refused."""
         with self._lock:
             self._closed = True
             environments, self._idle = [environment for _, environment in self._idle], []
@@ -148,7 +148,7 @@ class Pool:
             self._leave()
 
     def _serve(self) -> None:
-        """Grants as many waiting calls as possible; the caller holds the lock."""
+        """Grants as many waiting calls as possible. The caller holds the lock."""
         while self._waiting:
             call = self._first()
             if not self._grant(call):
@@ -182,11 +182,11 @@ class Pool:
 
     @property
     def _room(self) -> int:
-        """How many environments there may be: those of functions that wait for others do not count."""
+        """The number of environments that may exist: environments of functions that wait for others do not count."""
         return self._most + len(self._callers)
 
     def _keep(self) -> None:
-        """Ends environments that were idle for too long; runs until the pool is closed."""
+        """Ends environments that were idle for too long. Runs until the pool is closed."""
         while True:
             with self._changed:
                 if self._closed:
@@ -200,7 +200,7 @@ class Pool:
 
 
 class Concurrency:
-    """Counts running invocations and enforces the concurrency limits; thread-safe."""
+    """Counts running invocations and enforces the concurrency limits, thread-safe."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -209,7 +209,7 @@ class Concurrency:
 
     @contextmanager
     def one(self, name: str) -> Iterator[None]:
-        """Counts one invocation of the function `name`; raises `Refused` if its concurrency is used up."""
+        """Counts one invocation of the function `name`. Raises `Refused` if its concurrency is used up."""
         with self._lock:
             reservation = self._registry.reservation(name)
             if reservation is None:

@@ -1,11 +1,11 @@
 """Recursion detection: the trace header, and the number of runs of each function in it.
 
-AWS documentation, "Use Lambda recursive loop detection to prevent infinite loops": a function that has been invoked
-about 16 times in one chain of requests is stopped at its next invocation. The X-Ray trace header identifies the chain;
-an AWS SDK inside a function forwards it. How the service counts is not public. Here every function has an entry
+A function that has been invoked about 16 times in one chain of requests is stopped at its next invocation. Source: AWS
+documentation, "Use Lambda recursive loop detection to prevent infinite loops". The X-Ray trace header identifies the
+chain. An AWS SDK inside a function forwards it. How the service counts is not public. Here every function has an entry
 ``<hash>:<n>`` in the header's `Lineage`, where n is the number of its earlier runs in the chain. So functions that call
-each other are counted separately, a chain ends where a caller sends no header, and only chains of Lambda invocations
-are detected, not those through queues or buckets.
+each other are counted separately, and a chain ends at a caller without a header. Only chains of Lambda invocations are
+detected, without queues and buckets.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-# The maximum number of runs of one function in one chain; the next run is refused.
+# The maximum number of runs of one function in one chain. The next run is refused.
 MOST_RUNS = 16
 
 
@@ -43,7 +43,7 @@ def follow(header: str | None, arn: str) -> Trail:
 
 
 def caller(header: str | None) -> str:
-    """The invocation that sent `header` along, as its trail's header names it; '' for a caller that is no function."""
+    """The invocation that sent `header` along, as its trail's header names it. '' for a caller that is no function."""
     return _fields(header or "").get("Parent", "")
 
 
@@ -54,6 +54,6 @@ def _fields(header: str) -> dict[str, str]:
 
 
 def _runs(hops: str) -> dict[str, int]:
-    """The counts of `Lineage` by function hash; malformed entries are ignored."""
+    """The counts of `Lineage` by function hash. Malformed entries are ignored."""
     entries = (entry.partition(":") for entry in hops.split("|"))
     return {function: int(count) for function, _, count in entries if count.isdecimal()}

@@ -1,7 +1,7 @@
 """The runtime process of one execution environment, and the Lambda Runtime API that it calls.
 
 The thread of an invocation itself waits for the requests of the process and answers them, which needs no further thread
-and keeps time-outs simple. The requests are those of the AWS documentation, "Using the Lambda runtime API for custom
+and keeps time-outs simple. The requests follow the AWS documentation, "Using the Lambda runtime API for custom
 runtimes".
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from aws_emulator.lambda_service import memory
 
 PREFIX = "/2018-06-01/runtime/"
-# The Lambda quotas page says 6 MB; the service's own message names this number of bytes.
+# The Lambda quotas page says 6 MB. The service's own message names this number of bytes.
 LONGEST_BODY = 6_291_556
 
 # How often to look whether a process has ended or holds too much memory.
@@ -39,7 +39,7 @@ class Garbled(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """One request; `oversize` is the Content-Length of a body that is too long and was not read, else 0."""
+    """One request. `oversize` is the Content-Length of a body that is too long and was not read, else 0."""
 
     method: str
     path: str
@@ -48,7 +48,7 @@ class Request:
 
 
 def take(data: bytearray) -> Request | None:
-    """Removes the first request from `data` and returns it; `None` while it is incomplete. Raises `Garbled`.
+    """Removes the first request from `data` and returns it. `None` while it is incomplete. Raises `Garbled`.
 
     A body longer than `LONGEST_BODY` is not read.
     """
@@ -86,7 +86,7 @@ class _Connection:
         self.data = bytearray()
 
     def fill(self) -> bool:
-        """Reads the available bytes; returns False if the connection has closed."""
+        """Reads the available bytes. Returns False if the connection has closed."""
         try:
             piece = self.channel.recv(_PIECE)
         except OSError:
@@ -104,7 +104,7 @@ class RuntimeRequest:
 
 
 class RuntimeApi:
-    """The Runtime API of one environment; only one thread at a time may use it."""
+    """The Runtime API of one environment. Only one thread at a time may use it."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -149,7 +149,7 @@ class RuntimeApi:
             self._drop(request.connection)
 
     def hang_up(self) -> None:
-        """Closes all connections of the current process; a new process may connect."""
+        """Closes all connections of the current process. A new process may connect."""
         while self._connections:
             self._drop(self._connections[-1])
 
@@ -222,7 +222,7 @@ class RuntimeProcess:
         return self._process.poll() is None
 
     def end(self) -> str:
-        """Waits for the process to end; returns Lambda's message for its exit."""
+        """Waits for the process to end. Returns Lambda's message for its exit."""
         status = self._process.wait()
         if status == 0:
             return "Runtime exited without providing a reason"
@@ -234,14 +234,14 @@ class RuntimeProcess:
         return memory.used_mb(self._process.pid, limit_mb)
 
     def kill(self) -> None:
-        """Kills the process and its group; any thread may call it before `close`."""
+        """Kills the process and its group. Any thread may call it before `close`."""
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             self._process.kill()
 
     def close(self) -> None:
-        """Kills the process and waits for its end; idempotent."""
+        """Kills the process and waits for its end. Idempotent."""
         if self._lifeline is not None:
             self.kill()
             self._process.wait()

@@ -24,7 +24,7 @@ class Schedule:
 
 
 class Schedules:
-    """Fires schedules on a background thread; thread-safe. Missed periods are skipped."""
+    """Fires schedules on a background thread, thread-safe. Missed periods are skipped."""
 
     def __init__(self, lambdas: Lambdas) -> None:
         self._lambdas = lambdas
@@ -37,7 +37,7 @@ class Schedules:
         self._thread.start()
 
     def put(self, name: str, schedule: Schedule) -> None:
-        """Starts a schedule and replaces one of the same name; raises `ValueError` if its period is not positive."""
+        """Starts a schedule and replaces one of the same name. Raises `ValueError` if its period is not positive."""
         if not schedule.period_s > 0:
             raise ValueError("a schedule's period is longer than nothing")
         with self._changed:
@@ -45,12 +45,12 @@ class Schedules:
             self._plan(name, schedule, time.monotonic() + schedule.period_s)
 
     def remove(self, name: str) -> None:
-        """Ends a schedule; a missing schedule is ignored."""
+        """Ends a schedule. A missing schedule is ignored."""
         with self._changed:
             self._schedules.pop(name, None)
 
     def close(self) -> None:
-        """Ends all schedules; none fires after it returns. Idempotent."""
+        """Ends all schedules. None fires after it returns. Idempotent."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -68,7 +68,7 @@ class Schedules:
                 _log.warning("the schedule of %s was not followed: %s", schedule.function, refusal)
 
     def _take(self) -> Schedule | None:
-        """Waits for the next due schedule, plans its next run and returns it; `None` after `close`."""
+        """Waits for the next due schedule, plans its next run and returns it. `None` after `close`."""
         with self._changed:
             while not self._closed:
                 if not self._due:

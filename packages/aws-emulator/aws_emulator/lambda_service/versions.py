@@ -44,7 +44,7 @@ class FunctionVersion:
     recursion_allowed: bool = False
 
     def frozen(self) -> "FunctionVersion":
-        """The immutable part of the version; settings that may change are reset."""
+        """The immutable part of the version. Settings that may change are reset."""
         return replace(self, max_retries=0, max_event_age_s=0.0, recursion_allowed=False)
 
 
@@ -58,7 +58,7 @@ class Target:
 
 
 class Registry:
-    """The functions of one region of an account; thread-safe."""
+    """The functions of one region of an account, thread-safe."""
 
     def __init__(self, region: str, account: str, concurrency: int) -> None:
         self._prefix = f"arn:aws:lambda:{region}:{account}:function:"
@@ -69,7 +69,7 @@ class Registry:
         self._reserved: dict[str, int] = {}
 
     def publish(self, function: FunctionVersion) -> None:
-        """Makes `function` the newest version of its name; the alias `live` and `$LATEST` point to it.
+        """Makes `function` the newest version of its name. The alias `live` and `$LATEST` point to it.
 
         Raises `ValueError` if the same version number was published with other content.
         """
@@ -81,7 +81,7 @@ class Registry:
             self._newest[function.name] = function
 
     def reserve(self, name: str, concurrency: int | None) -> None:
-        """Sets a function's reserved concurrency (API_PutFunctionConcurrency); None removes it.
+        """Sets a function's reserved concurrency (API_PutFunctionConcurrency). None removes it.
 
         Raises `ValueError` if less than 100 would be left to the functions without a reservation.
         """
@@ -98,19 +98,19 @@ class Registry:
             self._reserved = reservations
 
     def remove(self, name: str) -> None:
-        """Removes all versions of a function and its reservation; a missing function is ignored."""
+        """Removes all versions of a function and its reservation. A missing function is ignored."""
         with self._lock:
             self._reserved.pop(name, None)
             self._versions.pop(name, None)
             self._newest.pop(name, None)
 
     def remove_version(self, name: str, version: str) -> None:
-        """Removes a version; a missing one is ignored."""
+        """Removes a version. A missing one is ignored."""
         with self._lock:
             self._versions.get(name, {}).pop(version, None)
 
     def resolve(self, name: str, qualifier: str | None) -> Target:
-        """Resolves a name, a partial ARN or an ARN, each with an optional qualifier; raises `Refused`."""
+        """Resolves a name, a partial ARN or an ARN, each with an optional qualifier. Raises `Refused`."""
         match = _NAME.fullmatch(name)
         if match is None:
             raise invalid(f"{name[:200]} is not the name or ARN of a function")
@@ -127,12 +127,12 @@ class Registry:
         return Target(function, arn, function_arn)
 
     def current(self, function: FunctionVersion) -> bool:
-        """Whether the version still exists."""
+        """Return whether the version still exists."""
         with self._lock:
             return self._versions.get(function.name, {}).get(function.version) is not None
 
     def reservation(self, name: str) -> int | None:
-        """A function's reserved concurrency, which is also its limit; `None` if it has no reservation."""
+        """A function's reserved concurrency, which is also its limit. `None` if it has no reservation."""
         with self._lock:
             return self._reserved.get(name)
 

@@ -1,7 +1,7 @@
 """Serialises writes: WSGI middleware that makes moto's conditional writes atomic, as on S3 and DynamoDB.
 
-On AWS a conditional write checks and writes atomically (S3 user guide, "Conditional requests"; DynamoDB developer
-guide, "Condition expressions"). moto checks first and writes later, and its server runs requests on threads, so several
+On AWS a conditional write checks and writes atomically (S3 user guide, "Conditional requests", and DynamoDB developer
+guide, "Condition expressions"). moto checks first and writes later. Its server runs requests on threads, so several
 writers can find the same condition true. Reads take no lock.
 """
 

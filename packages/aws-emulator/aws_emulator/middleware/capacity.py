@@ -22,7 +22,7 @@ def item_size(item: Item) -> int:
 
 
 def value_size(value: Value) -> int:
-    """Bytes of a value in DynamoDB's JSON, such as ``{"S": "abc"}``; raises `KeyError` for an unknown type."""
+    """Bytes of a value in DynamoDB's JSON, such as ``{"S": "abc"}``. Raises `KeyError` for an unknown type."""
     [(kind, content)] = value.items()
     return _SIZES[kind](content)
 
@@ -33,12 +33,12 @@ def write_units(size: int) -> int:
 
 
 def read_units(size: int, consistent: bool) -> float:
-    """One unit per started four kilobytes, at least one; half of that for eventually consistent reads."""
+    """One unit per started four kilobytes, at least one, and half for eventually consistent reads."""
     return max(1, -(-size // 4096)) * (1.0 if consistent else 0.5)
 
 
 def _number(text: str) -> int:
-    """One byte per two significant digits, plus one, plus one for the sign of a negative number; ``1e10`` has one."""
+    """One byte per two significant digits, plus one, plus one for the sign of a negative number. ``1e10`` has one."""
     number = Decimal(text).as_tuple()
     digits = "".join(map(str, number.digits)).strip("0")
     return -(-len(digits) // 2) + 1 + number.sign

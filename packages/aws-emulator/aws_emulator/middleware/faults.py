@@ -1,6 +1,6 @@
 """Fault injection for tests: WSGI middleware that answers chosen requests with errors of AWS.
 
-``POST /_account/faults`` with a JSON list of `Rule` adds rules before the existing ones; ``DELETE`` removes all rules;
+``POST /_account/faults`` with a JSON list of `Rule` adds rules before the existing ones. ``DELETE`` removes all rules.
 ``GET`` returns the faults injected since then. The path exists only if the account was started with faults allowed.
 """
 
@@ -37,12 +37,12 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A fault for the next `count` matching requests.
 
     `service` is the signing name (s3, dynamodb, lambda). `action` is the operation of a JSON service, else the HTTP
-    method; `write` matches every write. `key` is a part of the path, or of the body of a request to DynamoDB or Lambda.
+    method. `write` matches every write. `key` is a part of the path, or of the body of a request to DynamoDB or Lambda.
     '' matches everything. With `functions`, only requests of functions match, not the operator's. The first `skip`
     matching requests pass unchanged. `delay_s` is for `delay`.
 
     `slow_down`: S3's 503. `conflict`: S3's 409 for conflicting conditional writes. `throttle`: DynamoDB's throttling.
-    `too_many`: Lambda's 429. `error`: a 500. `drop`: the connection closes before the request is executed;
+    `too_many`: Lambda's 429. `error`: a 500. `drop`: the connection closes before the request is executed.
     `lost_reply`: after it. `twice`: the request is executed twice. `swallow`: an event is accepted and dropped. `kill`:
     the request is executed, and the process that sent it is killed before the answer.
     """
@@ -113,7 +113,7 @@ class Faults:
             return reply(start, "200 OK", to_json(self._injected))
 
     def _due(self, environ: Environ) -> Rule | None:
-        """Returns the first matching rule and counts its use; None if no rule applies."""
+        """Returns the first matching rule and counts its use, or None."""
         if not self._rules:
             return None
         meant_for, action = service(environ), operation(environ)
@@ -174,7 +174,7 @@ def _function_throttled(start: Start) -> Iterable[bytes]:
     return reply(start, "429 Too Many Requests", to_json(text), _JSON, error)
 
 
-# "Error responses" of the S3 and DynamoDB API references; "Invoke" of Lambda's.
+# "Error responses" of the S3 and DynamoDB API references, and "Invoke" of the Lambda API reference.
 _ANSWERS: dict[str, Callable[[Start], Iterable[bytes]]] = {
     "slow_down": _s3(HTTPStatus.SERVICE_UNAVAILABLE, "SlowDown", "Please reduce your request rate."),
     "conflict": _s3(
@@ -190,7 +190,7 @@ _ANSWERS: dict[str, Callable[[Start], Iterable[bytes]]] = {
 
 
 def process_of(port: int, server_port: int) -> int | None:
-    """The process connected from `port` of 127.0.0.1 to `server_port`; None if it has ended."""
+    """The process connected from `port` of 127.0.0.1 to `server_port`. None if it has ended."""
     socket_inode = inode(port, server_port)
     return _holder(f"socket:[{socket_inode}]") if socket_inode else None
 

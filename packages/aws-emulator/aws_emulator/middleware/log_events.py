@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from aws_emulator.encoding import from_json
 from aws_emulator.wsgi import App, Environ, Start, body, operation, reply, service
 
-# The events kept in memory for each group; its file holds more.
+# The events kept in memory for each group. Its file holds more.
 _MOST_EVENTS = 50_000
 # API_FilterLogEvents, limit.
 _PAGE = 10_000
@@ -59,7 +59,7 @@ class _Event(NamedTuple):
 
 
 class LogEvents:
-    """Keeps the newest events of every log group and forwards them to `write`; thread-safe."""
+    """Keeps the newest events of every log group and forwards them to `write`, thread-safe."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -75,7 +75,7 @@ class LogEvents:
         self._write(group, stream, lines)
 
     def since(self, group: str, at_ms: int, first: int) -> list[_Event] | None:
-        """Events from the time `at_ms` and the id `first` on; None for a group without events."""
+        """Events from the time `at_ms` and the id `first` on, or None for an empty group."""
         with self._lock:
             events = self._groups.get(group)
             return None if events is None else [event for event in events if event.at_ms >= at_ms and event.id >= first]
@@ -87,7 +87,7 @@ class LogEvents:
 
 
 class LogsApi:
-    """Answers FilterLogEvents from `events`; `app` gets requests about groups without events, and all others."""
+    """Answers FilterLogEvents from `events`. `app` gets requests about groups without events, and all others."""
 
     def __init__(self, app: App, events: LogEvents) -> None:
         self._app, self._events = app, events

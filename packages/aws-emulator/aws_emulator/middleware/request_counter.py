@@ -1,10 +1,10 @@
 """Counts the requests to an emulated account for tests of a bill: WSGI middleware that changes no request.
 
-``GET /_account/requests`` returns a `Count` for every service, operation and key since the last ``DELETE``, and the
-`Call`s of functions; REPORT lines are in the functions' logs. The path exists only if the account was started with
-faults allowed. Requests are counted as AWS bills them: S3 bills every answer below 500, including client errors (user
-guide, "Billing for Amazon S3 error responses"); DynamoDB also bills writes whose condition failed (developer guide,
-"DynamoDB read and write operations"); Lambda bills accepted requests.
+``GET /_account/requests`` returns a `Count` for every service, operation and key since the last ``DELETE``. It also
+returns the `Call`s of functions. REPORT lines are in the functions' logs. The path exists only if the account was
+started with faults allowed. Requests are counted as AWS bills them. S3 bills every answer below 500, even client errors
+(user guide, "Billing for Amazon S3 error responses"). DynamoDB also bills writes with a failed condition (developer
+guide, "DynamoDB read and write operations"). Lambda bills accepted requests.
 """
 
 import re
@@ -36,7 +36,7 @@ _ROLE = "Credential=ASIA"
 
 
 class RequestKind(NamedTuple):
-    """The key by which requests are grouped, see `Count`."""
+    """The key that groups requests, see `Count`."""
 
     service: str
     operation: str
@@ -47,8 +47,8 @@ class RequestKind(NamedTuple):
 class Count(msgspec.Struct, frozen=True):
     """The number of requests of a kind, the capacity units that DynamoDB bills, and the bytes of their bodies.
 
-    `key`: the bucket and the object's key, a listing's prefix or a deletion's first key; or the table and the values of
-    the item's key, of a query those of its key condition. `by`: function or operator.
+    `key`: the bucket and the object's key, a listing's prefix or a deletion's first key. For DynamoDB it is the table
+    and the values of the item's key or of a query's key condition. `by`: function or operator.
     """
 
     service: str
@@ -61,10 +61,10 @@ class Count(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """An accepted invocation; `is_synchronous` is True if its caller waited for the answer of `answer` bytes.
+    """An accepted invocation. `is_synchronous` is True if its caller waited for the answer of `answer` bytes.
 
-    `event` has the event's members that are texts. `requests` are billed: an asynchronous event is one for its
-    first 256 KB and one more for each further 64 KB begun (AWS Lambda pricing, "Requests").
+    `event` has the event's members that are texts. `requests` are billed: an asynchronous event is one for its first
+    256 KB, plus one for each further 64 KB begun (AWS Lambda pricing, "Requests").
     """
 
     function: str
@@ -199,7 +199,7 @@ class RequestCounter:
     def _write_size(self, name: str, key: tuple[str, ...], request: Any, response: Any, done: bool) -> tuple[int, int]:
         """The item's size after the write, and the units of the larger of its sizes before and after."""
         before = self._items.get(key, 0)
-        # The item of a refused put is known, too; the answer to an update has the new item (ReturnValues ALL_NEW).
+        # The item of a refused put is known, too. The answer to an update has the new item (ReturnValues ALL_NEW).
         after: Item = request.get("Item") or response.get("Attributes", {}) if name != "DeleteItem" else {}
         size = item_size(after) if done or name == "PutItem" else before
         if done:
@@ -225,7 +225,7 @@ class RequestCounter:
 
 
 def _texts(event: object, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """The texts of an event by their name, those of an object in it by ``<its name>.<name>``."""
+    """Yield the texts of an event by their name. A text in an inner object has the name ``<its name>.<name>``."""
     for name, value in event.items() if isinstance(event, dict) else ():
         if isinstance(value, str):
             yield f"{prefix}{name}", value

@@ -1,4 +1,4 @@
-"""Handlers of emulated functions for tests; an event names the action."""
+"""Handlers of emulated functions for tests. An event names the action."""
 
 import json
 import os
@@ -14,7 +14,7 @@ _CALLS = 0
 
 
 def handler(event, context):
-    """`{"do": NAME, ...}`: the action's result; without an action, the process and environment."""
+    """`{"do": NAME, ...}`: the action's result. Without an action, the process and environment."""
     global _CALLS
     _CALLS += 1
     return _DEEDS[event.get("do", "describe")](event, context)
@@ -109,7 +109,7 @@ def append(event, context):
 
 
 def again(event, context):
-    """Records its run and invokes the function again, at most `most` times; returns the innermost error's code."""
+    """Records its run and invokes the function again, at most `most` times. Returns the innermost error's code."""
     from botocore.exceptions import ClientError
 
     note(event, os.environ["_X_AMZN_TRACE_ID"])

@@ -52,7 +52,7 @@ def operator(account: Account) -> Caller:
 
 @contextmanager
 def living(folder: Path, code: Path, **settings: Any) -> Iterator[Account]:
-    """An account in `folder` that cannot outlive this process; its functions import from `code`."""
+    """An account in `folder` that cannot outlive this process. Its functions import from `code`."""
     far, lifeline = os.pipe()
     try:
         started = accounts.start(folder, AccountSettings(code=(code,), **settings), lifeline=far)

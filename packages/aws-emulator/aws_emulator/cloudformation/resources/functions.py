@@ -32,7 +32,7 @@ _BESIDE_VERSIONS = ("ReservedConcurrentExecutions", "RecursiveLoop", "Tags")
 class Functions:
     """The settings of the stacks' functions by name, and their published versions.
 
-    Functions always run the code in the folders `code` on this machine; the template's code location is ignored.
+    Functions always run the code in the folders `code` on this machine. The template's code location is ignored.
     `memory_mb` is the account's quota of a function's memory.
     """
 
@@ -45,7 +45,7 @@ class Functions:
         self._versions: dict[tuple[str, str], FunctionVersion] = {}
 
     def set(self, name: str, settings: Properties) -> None:
-        """Sets the function's settings; its next version will have them."""
+        """Sets the function's settings. Its next version will have them."""
         self._settings[name] = settings
         self._announce(name)
 
@@ -58,22 +58,22 @@ class Functions:
             )
 
     def reserve(self, name: str, concurrency: int | None) -> None:
-        """Sets or removes the function's reserved concurrency; raises `ValueError` if Lambda would refuse it."""
+        """Sets or removes the function's reserved concurrency. Raises `ValueError` if Lambda would refuse it."""
         self._lambdas.reserve(name, concurrency)
 
     def publish(self, name: str, version: str) -> None:
-        """Publishes a version with the current settings; raises `ValueError` if Lambda would refuse it."""
+        """Publishes a version with the current settings. Raises `ValueError` if Lambda would refuse it."""
         self._published[name] = version, frozen(self._settings[name])
         function_version = _version(name, version, self._settings[name], self._code)
         self._versions[name, version] = function_version
         self._lambdas.publish(self._beside(function_version))
 
     def has_versions(self, name: str) -> bool:
-        """Whether a version of the function was ever published."""
+        """Return whether a version of the function was ever published."""
         return name in self._published
 
     def equal(self, name: str) -> str | None:
-        """The last published version, if the function has not changed since; else None."""
+        """The last published version if the function has not changed since, else None."""
         version, settings = self._published.get(name, (None, {}))
         return version if settings == frozen(self._settings[name]) else None
 
@@ -88,7 +88,7 @@ class Functions:
         self._announce(name)
 
     def restore_defaults(self, name: str, qualifier: str) -> None:
-        """Drops the settings of asynchronous events; the function may be gone."""
+        """Drops the settings of asynchronous events. The function may be gone."""
         self._asynchronous.pop((name, qualifier), None)
         self._announce(name)
 
@@ -106,7 +106,7 @@ class Functions:
             self._lambdas.publish(self._beside(self._live[name]))
 
     def _beside(self, version: FunctionVersion) -> FunctionVersion:
-        """The version with the function's settings and its own event settings, or else those of the alias `live`."""
+        """The version with the function's settings, and its event settings or else the alias `live`'s."""
         settings = self._settings[version.name]
         candidates = (self._asynchronous.get((version.name, qualifier)) for qualifier in (version.version, LIVE))
         events: Properties = next(filter(None, candidates), {})
@@ -240,7 +240,7 @@ class Version:
         equal = self._functions.equal(function)
         pages = client.get_paginator("list_versions_by_function").paginate(FunctionName=function)
         if equal is not None and equal in pages.search("Versions[].Version"):
-            # Lambda returns the existing version; CloudFormation fails with this message.
+            # Lambda returns the existing version. CloudFormation fails with this message.
             raise ValueError(
                 f"A version for this Lambda function exists ( {equal} ). Modify the function to create a new version."
             )
@@ -258,7 +258,7 @@ class Version:
 
 
 class Alias:
-    """AWS::Lambda::Alias; only the alias `live` is supported."""
+    """AWS::Lambda::Alias. Only the alias `live` is supported."""
 
     create_only = frozenset({"FunctionName", "Name"})
 
@@ -382,7 +382,7 @@ def _schedule(target: Mapping[str, Any], period_s: float) -> Schedule:
 
 
 def rate(expression: str) -> float:
-    """Period in seconds of ``rate(5 minutes)`` (EventBridge user guide, "Rate expressions"); raises `ValueError`."""
+    """Period in seconds of ``rate(5 minutes)`` (EventBridge user guide, "Rate expressions"). Raises `ValueError`."""
     inside = expression.removeprefix("rate(").removesuffix(")").split()
     if len(inside) != 2 or not inside[0].isdigit() or inside[1].removesuffix("s") not in _UNITS_S:
         raise ValueError(f"the emulated account knows schedules like rate(5 minutes), not {expression}")

@@ -17,7 +17,7 @@ class Role:
         self._clients, self._rules = clients, rules
 
     def create(self, name: str, properties: Properties) -> PhysicalResource:
-        """The role with its trust, policies and boundary; one whose policies are refused does not stay."""
+        """The role with its trust, policies and boundary. If its policies are refused, it is removed again."""
         trust = json.dumps(properties["AssumeRolePolicyDocument"])
         path = properties.get("Path", "/")
         role = self._clients("iam").create_role(RoleName=name, Path=path, AssumeRolePolicyDocument=trust)["Role"]
@@ -44,7 +44,7 @@ class Role:
                 _put_policy(self._clients, self._rules, physical.attributes["Arn"], name, document)
 
     def _bound(self, physical: PhysicalResource, boundary: str | None) -> None:
-        """Sets or removes the boundary, whose policy must exist; a later version of the policy has no effect."""
+        """Sets or removes the boundary. Its policy must exist, and a later version of the policy has no effect."""
         client = self._clients("iam")
         if boundary is None:
             client.delete_role_permissions_boundary(RoleName=physical.id)

@@ -19,13 +19,13 @@ class PhysicalResource:
 
 
 class Kind(Protocol):
-    """One type of resource. Errors of the API pass through; the stack adds the resource's name."""
+    """One type of resource. Errors of the API pass through. The stack adds the resource's name."""
 
     create_only: frozenset[str]
     """The properties that need another resource when they change ("Update requires: Replacement")."""
 
     def create(self, name: str, properties: Properties) -> PhysicalResource:
-        """Creates a resource; `name` is its default name if `properties` has none."""
+        """Creates a resource. `name` is its default name if `properties` has none."""
         ...
 
     def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
@@ -33,7 +33,7 @@ class Kind(Protocol):
         ...
 
     def delete(self, physical: PhysicalResource, properties: Properties) -> None:
-        """Deletes the resource; a missing resource is ignored."""
+        """Deletes the resource. A missing resource is ignored."""
         ...
 
 
@@ -49,5 +49,5 @@ def delete_on_failure(kind: Kind, physical: PhysicalResource, properties: Proper
 
 
 def changed_properties(before: Properties, after: Properties) -> dict[str, Any]:
-    """The changed properties with their new values; None for removed ones."""
+    """The changed properties with their new values. None for removed ones."""
     return {key: after.get(key) for key in {**before, **after} if before.get(key) != after.get(key)}

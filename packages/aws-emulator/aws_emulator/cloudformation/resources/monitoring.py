@@ -6,7 +6,7 @@ from aws_emulator.cloudformation.resources.kind import Clients, PhysicalResource
 
 
 class Topic:
-    """AWS::SNS::Topic with its subscriptions; no message is sent."""
+    """AWS::SNS::Topic with its subscriptions. No message is sent."""
 
     create_only = frozenset[str]()
 
@@ -71,7 +71,7 @@ def _alarm_settings(properties: Properties) -> dict[str, Any]:
 
 
 class Budget:
-    """AWS::Budgets::Budget with its notifications; nothing is billed, so none is sent."""
+    """AWS::Budgets::Budget with its notifications. Without bills, they are never sent."""
 
     create_only = frozenset({"NotificationsWithSubscribers"})  # and a budget's name, which is unique
 
