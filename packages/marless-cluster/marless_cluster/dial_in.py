@@ -59,7 +59,7 @@ def _token(path: Path | None, make: bool) -> bytes:
 
 @contextmanager
 def _user_errors() -> Iterator[None]:
-    """Faults between driver and workers are the user's to mend: raises `UserError`."""
+    """Raise faults between driver and workers as `UserError`, because the user can fix them."""
     try:
         yield
     except DialInError as error:

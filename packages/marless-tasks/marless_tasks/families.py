@@ -1,13 +1,13 @@
-"""The families of tasks, with the default settings of runs; docs/data/algorithms.toml of MARLess has the reasons."""
+"""The families of tasks, with the default settings of runs. MARLess lists the reasons in docs/data/algorithms.toml."""
 
 from marless.functions.environments.task_names import Settings, TaskFamily
 
-# Environments are stepped one after another: 3,200 episodes of level-based foraging took longer than the evaluator's
-# 60 s, and a run must not fail at its end.
+# Environments are stepped one after another. Thus 3,200 episodes of level-based foraging took longer than the
+# evaluator's 60 s, and a run must not fail at its end.
 _STEPPED: Settings = {"evaluation.episodes_per_invocation": 320, "functions.evaluator.timeout_s": 300.0}
 # Published settings share networks among equal agents, with this discount.
 _SHARED: Settings = {"sharing.rule": "all", "algorithm.gamma": 0.99}
-# Episodes have up to 900 steps of physics or of rendering: 64 of them took 118 to 589 s, so 8 take 74 s at most.
+# Episodes have up to 900 steps of physics or of rendering. 64 of them took 118 to 589 s, so 8 take 74 s at most.
 _SLOW: Settings = {
     **_STEPPED,
     "actors.num_envs": 8,
@@ -39,8 +39,8 @@ CROWDS = TaskFamily(
     "many agents on a grid",
     defaults={**_SLOW, "sharing.rule": "all", "algorithm.gamma": 0.9},
 )
-# The published discount. An episode has 1,000 steps: with two of them a round is as long as elsewhere, and policies
-# change as often. Agents move different joints and have networks of their own, as by default.
+# The published discount. An episode has 1,000 steps. With two episodes a round is as long as in other tasks, and
+# policies change as often. Agents move different joints and have separate networks, which is the default.
 ROBOTS = TaskFamily(
     "marless_tasks.mamujoco",
     "mamujoco/HalfCheetah-2x3",

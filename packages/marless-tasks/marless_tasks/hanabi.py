@@ -1,14 +1,14 @@
 """Hanabi, of the package OpenSpiel: ``hanabi/full``, ``hanabi/small`` and ``hanabi/very_small``.
 
 Players see each other's cards and not their own, tell each other about them, and build fireworks together. They take
-turns, a turn per step (see `pettingzoo.turns`). `task.agents` is the number of players, 2 to 5; `task.options` change
-what the name says. Every player is paid an equal share of each change of the score, so that the return is the score: a
-point for every card of a firework, 25 at most in ``full``, 10 and 5 in the others; without life tokens all points are
-lost. Of the ways in which a game ends none is a time limit, so episodes terminate.
+turns, a turn per step (see `pettingzoo.turns`). `task.agents` is the number of players, 2 to 5. `task.options` change
+the variant of the name. Every player gets an equal share of each change of the score, so that the return is the score.
+It is a point for every card of a firework, 25 at most in ``full``, 10 and 5 in the others. Without life tokens all
+points are lost. A game never ends by a time limit, so episodes terminate.
 
-Source: Bard et al., "The Hanabi Challenge: A New Frontier for AI Research", 2020, whose learning environment OpenSpiel
-contains. PettingZoo's `hanabi_v5` takes the same from OpenSpiel, but refuses the smallest game, and pays the score to
-every player.
+Source: Bard et al., "The Hanabi Challenge: A New Frontier for AI Research", 2020. OpenSpiel contains its learning
+environment. PettingZoo's `hanabi_v5` takes the same from OpenSpiel, but refuses the smallest game, and pays the score
+to every player.
 """
 
 from importlib import import_module
@@ -24,7 +24,7 @@ from marless.functions.errors import MissingExtra
 from marless_tasks.open_spiel import SpielGame
 
 PREFIX = "hanabi/"
-# As in the learning environment of Bard et al.; `full` has hands of four from four players on.
+# The settings follow the learning environment of Bard et al. `full` has hands of four from four players on.
 VARIANTS: dict[str, dict[str, int]] = {
     "full": {"colors": 5, "ranks": 5, "max_information_tokens": 8, "max_life_tokens": 3},
     "small": {"colors": 2, "ranks": 5, "max_information_tokens": 3, "max_life_tokens": 1, "hand_size": 2},
@@ -44,7 +44,7 @@ _FromOneToFive = Annotated[int, msgspec.Meta(ge=1, le=5)]
 
 
 class HanabiOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The options; OpenSpiel ends the process where one is outside its bounds."""
+    """The options. OpenSpiel ends the process where one is outside its bounds."""
 
     colors: _FromOneToFive | None = None
     ranks: _FromOneToFive | None = None
@@ -55,7 +55,7 @@ class HanabiOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` games; raises `ValueError` for unknown names, options and numbers of players, `MissingExtra` if a
+    """`num_envs` games. Raises `ValueError` for unknown names, options and numbers of players, `MissingExtra` if a
     package is not installed."""
     settings = _settings(task)
     try:
@@ -80,7 +80,7 @@ def _settings(task: EnvTask) -> dict[str, Any]:
         key: value for key, value in msgspec.to_builtins(options_of(task, HanabiOptions)).items() if value is not None
     }
     settings = {"players": players, "hand_size": 4 if players > 3 else 5, **VARIANTS[variant], **user_settings}
-    # Of every colour three cards of the lowest rank, one of the highest, two of those between.
+    # Every colour has three cards of the lowest rank, one of the highest, and two of each rank between.
     deck = settings["colors"] * (3 + max(0, 2 * settings["ranks"] - 3))
     if settings["hand_size"] * players >= deck:
         raise ValueError(
@@ -91,7 +91,7 @@ def _settings(task: EnvTask) -> dict[str, Any]:
 
 
 class _Hanabi(TurnEnvironment):
-    """A game whose score is divided among the players."""
+    """A game that divides its score among the players."""
 
     def __init__(self, task: str, game: Any) -> None:
         self._table = SpielGame(game)

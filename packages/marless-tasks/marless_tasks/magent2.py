@@ -1,10 +1,10 @@
 """Many agents on a grid, of the package `magent2`: a task ``magent2/battle`` is its ``battle_v4``.
 
-Agents see the cells around them as an image, whose channels are walls and, for each group, where its agents are and how
-healthy they are; the state is such an image of the whole grid. `task.options` are arguments of the game's
-`parallel_env`, such as `map_size`, on which the number of agents depends; `horizon` is its `max_cycles`. The sides of
-games of two are set, see `GAMES`. Agents die where the game has that, and an episode is terminated for all when it is
-decided, and truncated at the horizon.
+Agents see the cells around them as an image. Its channels are walls and, for each group, the positions and the health
+of its agents. The state is such an image of the whole grid. `task.options` are arguments of the game's `parallel_env`,
+such as `map_size`, which changes the number of agents. `horizon` is its `max_cycles`. The sides of games of two are
+set, see `GAMES`. Agents die where the game has that, and an episode is terminated for all when it is decided, and
+truncated at the horizon.
 
 Source: Zheng et al., "MAgent: A Many-Agent Reinforcement Learning Platform for Artificial Collective Intelligence",
 2018.
@@ -43,7 +43,7 @@ GAMES = {
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` environments; raises `ValueError` for unknown games and options, `MissingExtra` if the package is not
+    """`num_envs` environments. Raises `ValueError` for unknown games and options, `MissingExtra` if the package is not
     installed, and the errors of `pettingzoo.assemble`."""
     label = task.name.partition("/")[2]
     if label not in GAMES:
@@ -61,7 +61,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
 
 
 class Grid:
-    """One game; what is not defined here is the game's own."""
+    """One game. Other attributes come from the game itself."""
 
     def __init__(self, game: Any) -> None:
         self._game, self._groups = game, game.env.get_handles()
@@ -70,7 +70,7 @@ class Grid:
         return getattr(self._game, name)
 
     def reset(self, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A new episode. The package's state would show the walls of the first one."""
+        """A new episode. The package's state would show the walls of the first episode."""
         observations, infos = self._game.reset(seed=seed)
         walls = self._game.base_state[:, :, 0]
         walls[:] = 0

@@ -2,13 +2,13 @@
 moved by two agents with three joints each.
 
 Agents see the positions and velocities of their joints, and the positions of joints up to `agent_obsk` joints away (the
-package's option, 1 by default). The state is what a single agent would see. Every agent is paid an equal part of the
-robot's reward, so that the return, a sum over agents, is the robot's own: papers report it. `horizon` is Gymnasium's
-`max_episode_steps`; other options are arguments of the robot's class, such as `ctrl_cost_weight`. An episode is
-terminated when the robot falls, where its class has that, and truncated at the horizon.
+package's option, 1 by default). The state is a single agent's observation of everything. Every agent gets an equal part
+of the robot's reward. So the return, a sum over agents, is the robot's return, which papers report. `horizon` is
+Gymnasium's `max_episode_steps`. Other options are arguments of the robot's class, such as `ctrl_cost_weight`. An
+episode is terminated when the robot falls, where its class has that, and truncated at the horizon.
 
-The many-segment swimmer and ant are left out: the package writes their models into its own folder whenever it makes
-them, which processes that start at the same time would take from one another.
+The many-segment swimmer and ant are left out. The package writes their models into its own folder whenever it makes
+them, so processes that start together would disturb each other.
 
 Source: Peng et al., "FACMAC: Factored Multi-Agent Centralised Policy Gradients", 2021.
 """
@@ -22,7 +22,7 @@ from marless.functions.environments.base import EnvTask, VectorEnvironment
 from marless.functions.environments.pettingzoo.adapter import assemble
 from marless.functions.environments.pettingzoo.factory import build, quiet_module_of
 
-# How the joints of each robot can be given to agents; `get_parts_and_edges` of the package says which to whom.
+# The partitions of each robot's joints among agents. `get_parts_and_edges` of the package has the details.
 PARTITIONS = {
     "Ant": ("2x4", "2x4d", "4x2"),
     "CoupledHalfCheetah": ("1p1",),
@@ -38,7 +38,7 @@ PARTITIONS = {
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` environments; raises `ValueError` for unknown robots, partitions and options, `MissingExtra` if the
+    """`num_envs` environments. Raises `ValueError` for unknown robots, partitions and options, `MissingExtra` if the
     package is not installed, and the errors of `pettingzoo.assemble`."""
     scenario, partition = _robot(task.name)
     module = quiet_module_of(task.name, "gymnasium_robotics.envs.multiagent_mujoco.mamujoco_v1")
@@ -65,7 +65,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
 
 
 def _robot(name: str) -> tuple[str, str]:
-    """The robot and its partition in the name of a task; raises `ValueError`."""
+    """The robot and its partition in the name of a task. Raises `ValueError`."""
     label = name.partition("/")[2]
     scenario, _, partition = label.partition("-")
     if partition in PARTITIONS.get(scenario, ()):

@@ -1,12 +1,12 @@
 """Melting Pot: a task ``meltingpot/coins`` is the substrate `coins` of the package `dm-meltingpot`.
 
-Agents see the picture around them, averaged over squares of `downsample` pixels, a sprite by default, and what else
-Melting Pot permits policies to see, such as what they carry. All default roles of the substrate are played. An episode
-ends when the substrate ends it, always by time, which Melting Pot calls a termination; `horizon` cuts it earlier, and
-is otherwise the substrate's longest episode. Rewards are the substrate's.
+Agents see the picture around them, averaged over squares of `downsample` pixels, a sprite by default. They also see all
+other observations that Melting Pot permits, such as their inventory. All default roles of the substrate are played. An
+episode ends when the substrate ends it, always by time, which Melting Pot calls a termination. `horizon` cuts it
+earlier, and is otherwise the substrate's longest episode. Rewards are the substrate's.
 
-Every episode is a new game of the substrate, as in Melting Pot, built while Python's random numbers follow from the
-seed, because the package takes its seed from there.
+Every episode is a new game of the substrate, like in Melting Pot. The package takes its seed from Python's random
+numbers, so they follow from the seed while the game is built.
 
 Source: Agapiou et al., "Melting Pot 2.0", 2022.
 """
@@ -40,14 +40,14 @@ Answer = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], d
 class MeltingPotOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The options."""
 
-    # The side of the squares of pixels that are averaged, in pixels; sprites have 8.
+    # The side of the squares of pixels that are averaged, in pixels. Sprites have 8.
     downsample: Annotated[int, msgspec.Meta(ge=1, le=MOST_UNITS)] = 8
-    # The longest episode in steps; None for the substrate's own.
+    # The longest episode in steps. None for the substrate's own.
     horizon: Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)] | None = None
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` games of the substrate; raises `ValueError` for unknown names and options or another number of agents,
+    """`num_envs` games of the substrate. Raises `ValueError` for unknown names and options or another number of agents,
     and `MissingExtra` if the package is not installed."""
     options = options_of(task, MeltingPotOptions)
     package = _package(task.name)
@@ -161,7 +161,7 @@ class SubstrateGame:
 def average(picture: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     """`picture` ``[H, W, C]`` as ``[H / side, W / side, C]``, the rounded means of squares."""
     height, width, depth = picture.shape
-    # Rows of squares first, whose numbers lie side by side: a ninth of the time of both axes at once.
+    # Rows of squares come first, because their numbers are adjacent: a ninth of the time of both axes at once.
     rows = picture.reshape(height // side, side, width * depth).sum(axis=1, dtype=np.uint32)
     sums = rows.reshape(height // side, width // side, side, depth).sum(axis=2)
     means: NDArray[np.uint8] = np.rint(sums / side**2).astype(np.uint8)
@@ -184,7 +184,7 @@ def _package(name: str) -> Any:
 
 @contextlib.contextmanager
 def _drawing_from(seed: int) -> Iterator[None]:
-    """Python's random numbers follow from `seed`, and are later what they would have been; nothing is printed."""
+    """Let Python's random numbers follow from `seed`, restore them afterwards, and print nothing."""
     random_state = random.getstate()
     random.seed(seed)
     try:
@@ -196,8 +196,8 @@ def _drawing_from(seed: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppresses what is written to the process's output and error streams past Python, as Lua and TensorFlow do, which
-    Melting Pot's bots need."""
+    """Suppress output that bypasses Python's streams, such as from Lua and TensorFlow, which Melting Pot's bots
+    need."""
     sys.stdout.flush()
     sys.stderr.flush()
     nowhere = os.open(os.devnull, os.O_WRONLY)

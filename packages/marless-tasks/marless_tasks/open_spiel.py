@@ -1,4 +1,4 @@
-"""A game of OpenSpiel in which players take turns, with the interface of PettingZoo's `AECEnv`.
+"""A game of OpenSpiel with players that take turns, with the interface of PettingZoo's `AECEnv`.
 
 Shimmy's class for this truncates long games of Hanabi: it counts dealt cards, too, up to OpenSpiel's limit of moves.
 """
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class SpielGame:
-    """`game`, an object of `pyspiel`; rewards are the changes of its returns."""
+    """`game`, an object of `pyspiel`. Rewards are the changes of its returns."""
 
     def __init__(self, game: Any) -> None:
         from gymnasium import spaces
@@ -33,7 +33,7 @@ class SpielGame:
         return self._actions
 
     def reset(self, seed: int) -> None:
-        """A new game, whose chance outcomes follow from `seed`."""
+        """Begin a new game. Its chance outcomes follow from `seed`."""
         self._rng = np.random.default_rng(seed)
         self.state = self._game.new_initial_state()
         self.agents = list(self.possible_agents)

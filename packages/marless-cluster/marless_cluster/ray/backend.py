@@ -1,4 +1,4 @@
-"""Worker processes that Ray places on the nodes of a cluster; the run itself lives in its folder, as a local one."""
+"""Worker processes that Ray places on the nodes of a cluster. The run itself lives in its folder, as a local one."""
 
 import logging
 import os
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 # The processes of a head of Ray 2.60 without its page, added up.
 _COST = "a head takes about 500 MB"
-# Who asks what is ready here waits no longer for something that says nothing.
+# A check of this machine waits only so long for a silent head.
 _PATIENCE_S = 15.0
 
 
 class RayBackend(LocalBackend):
-    """Functions are processes on nodes of the Ray cluster at `address`; None: what RAY_ADDRESS says, or ``auto``."""
+    """Functions are processes on nodes of the Ray cluster at `address`. By default this is RAY_ADDRESS, or ``auto``."""
 
     name = "ray"
     summary = "worker processes that Ray places on the nodes of a cluster"
@@ -40,7 +40,7 @@ class RayBackend(LocalBackend):
 
     @property
     def address(self) -> str:
-        """Where the head is."""
+        """The address of the head."""
         return self._address or os.environ.get(ADDRESS) or AUTO
 
     def at(self, address: str) -> Self:
@@ -73,7 +73,7 @@ class RayBackend(LocalBackend):
         return _listening(self.address, demand)
 
     def readiness(self) -> Readiness:
-        """Whether Ray is installed, and whether somebody answers where its head should be."""
+        """Return whether Ray is installed, and whether a process answers at its head's address."""
         packages = self.packages()
         if not packages.ready:
             return Readiness(ready=False, what=self.summary, parts=(packages,))
@@ -101,7 +101,7 @@ def _listening(address: str, demand: WorkerDemand) -> "Iterator[PoolListener]":
             ray, is_ours = connect(address, logging.getLogger("marless.cluster").info)
             if is_ours:
                 stack.callback(ray.shutdown)
-            # Only this run's workers have the token, so nobody has to be told of it.
+            # Only this run's workers have the token, so it needs no distribution.
             token = secrets.token_bytes(32)
             listener = PoolListener(Address(node_address(ray), 0), token, driver_badge(demand.runs, demand.more_follow))
         except (RayError, DialInError) as error:

@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster, which says what it waits for."""
+"""The connection to a Ray cluster, with messages about long waits."""
 
 import logging
 import os
@@ -16,20 +16,20 @@ _REMIND_S = 10.0
 
 
 class RayError(Exception):
-    """The cluster cannot be used; the message says why and what to do."""
+    """The cluster cannot be used. The message gives the reason and the remedy."""
 
 
 def connect(address: str, say: Callable[[str], None]) -> tuple[Any, bool]:
     """The module `ray`, connected to the cluster at `address` (``HOST:PORT``, ``auto`` or ``local``), and whether this
     call has connected it. Raises `RayError`.
 
-    `say` shows which cluster it is, since that of ``auto`` may be anybody's, and a line while joining takes long: Ray
-    waits for a busy machine for minutes and says nothing.
+    `say` shows the cluster's address, because ``auto`` may find any cluster, and a line while joining takes long. Ray
+    waits for a busy machine for minutes in silence.
     """
     ray = installed()
     if ray.is_initialized():
         return ray, False
-    logging.getLogger("ray").setLevel(logging.CRITICAL)  # what becomes of workers is said in our words
+    logging.getLogger("ray").setLevel(logging.CRITICAL)  # other lines report the workers' ends
     with _reminded(address, say), _own_signals():
         if problem := trouble(address):
             raise RayError(problem)
@@ -52,7 +52,7 @@ def connect(address: str, say: Callable[[str], None]) -> tuple[Any, bool]:
 
 
 def installed() -> Any:
-    """The module `ray`; raises `RayError` for a version that is too old, and `ImportError` without any."""
+    """The module `ray`. Raises `RayError` for a version that is too old, and `ImportError` without any."""
     import ray
 
     if tuple(int(part) for part in ray.__version__.split(".")[:2]) < _OLDEST:
@@ -63,7 +63,7 @@ def installed() -> Any:
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Ray takes over SIGTERM, at which a run ends in good order; afterwards it is the run's again."""
+    """Ray takes over SIGTERM, which must end a run in good order. Afterwards it is the run's again."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -76,7 +76,7 @@ def _own_signals() -> Iterator[None]:
 
 @contextmanager
 def _reminded(address: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Within the block a line says every ten seconds what is waited for."""
+    """Within the block a line every ten seconds names the awaited cluster."""
     began, over = time.monotonic(), threading.Event()
 
     def remind() -> None:

@@ -1,4 +1,4 @@
-"""Whether a head of Ray answers, which Ray itself asks for minutes and in silence."""
+"""Return whether a head of Ray answers, which Ray itself asks for minutes and in silence."""
 
 import os
 import socket
@@ -21,7 +21,7 @@ HEALTH_S = 60.0
 
 
 def trouble(address: str, patience_s: float = HEALTH_S) -> str:
-    """Why there is no head at the address, or none that takes this process, in one line; '' where one does.
+    """Return the reason why no head at the address takes this process, in one line, or ''.
 
     One that says nothing is waited for for `patience_s`.
     """
@@ -41,7 +41,7 @@ def trouble(address: str, patience_s: float = HEALTH_S) -> str:
 
 
 def head_here() -> str | None:
-    """The address of the head of this machine, by Ray's own account; None without one."""
+    """The address of the head of this machine, by Ray's own account. None without one."""
     from ray._private import services
 
     try:
@@ -70,7 +70,7 @@ def _modes_here() -> tuple[str, ...]:
 
 
 def _ill(address: str, patience_s: float, modes: Sequence[str]) -> str:
-    """What Ray's own check says with one of the modes, in a process that can be ended."""
+    """Return the message of Ray's own check with one of the modes, in a process that can be ended."""
     command = (sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check", "--address", address)
     text = ""
     for mode in modes:

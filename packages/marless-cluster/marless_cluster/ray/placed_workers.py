@@ -1,8 +1,8 @@
 """Workers that Ray places on the nodes of a cluster, from where they dial in.
 
-Ray starts a process where there is room and says that it has ended; nothing else of it is used. A run's tasks, objects
-and state never pass through it: of a call whose node is out of reach Ray says that it may or may not have been served,
-and an object of its store ends with its node.
+Ray starts a process where there is room and says that it has ended. Nothing else of it is used. A run's tasks, objects
+and state never pass through it. If a node is out of reach, Ray cannot say whether its call was served, and an object of
+its store ends with its node.
 """
 
 import os
@@ -33,17 +33,17 @@ class Placed:
     """The actor: a process of Ray that keeps one worker dialled in."""
 
     def serve(self, address: Address, token: bytes, make_badge: Callable[[], Badge]) -> None:
-        """Returns when the driver has gone; raises `DialInError` when it does not take the worker."""
+        """Returns when the driver has gone. Raises `DialInError` when it does not take the worker."""
         with suppress(OSError):  # the driver's folder may be missing on this machine
             os.chdir(add_last_folders()[-1])
         dial_in(address, 1, token, make_badge(), patience_s=_PATIENCE_S)
 
 
 class PlacedWorkers:
-    """Has Ray place `count` workers, which dial in at `address` with the `token`; one that is lost is placed again, on
-    whichever node has room by then. Workers for which there is no room wait in Ray until a node joins. `room` is what
-    each keeps of its node, as options of Ray's actors: ``num_cpus``, and ``memory`` in bytes.
+    """Has Ray place `count` workers, which dial in at `address` with the `token`.
 
+    One that is lost is placed again, on whichever node has room by then. Workers without room wait in Ray until a node
+    joins. `room` is a worker's share of its node, as options of Ray's actors: ``num_cpus``, and ``memory`` in bytes.
     `make_badge` makes a node's badge, there. `say` shows a line to the user.
     """
 
@@ -74,7 +74,7 @@ class PlacedWorkers:
         self._thread.join()
 
     def _keep(self) -> None:
-        """Places workers, and others for those that end."""
+        """Places workers, and replaces workers that end."""
         pause_s = _FIRST_PAUSE_S
         while not self._over.is_set():
             while len(self._workers) < self._count:

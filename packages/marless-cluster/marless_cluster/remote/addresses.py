@@ -1,4 +1,4 @@
-"""Addresses at which a driver listens: a host and a port, as in ``node7:7777``, ``0.0.0.0:7777`` or ``[::1]:7777``."""
+"""Addresses of listening drivers: a host and a port, such as ``node7:7777``, ``0.0.0.0:7777`` or ``[::1]:7777``."""
 
 import re
 import socket
@@ -16,7 +16,7 @@ _TEXT = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\[\]
 
 
 class Address(NamedTuple):
-    """Where a driver listens; an empty host is every address of this machine."""
+    """The address of a listening driver. An empty host means every address of this machine."""
 
     host: str
     port: int
@@ -67,7 +67,7 @@ def listening_socket(address: Address) -> socket.socket:
 
 
 def watch_peer(connection: socket.socket) -> None:
-    """The connection ends when the peer's machine does not answer any more, and small messages do not wait."""
+    """End the connection if the peer's machine stops answering, and send small messages at once."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if sys.platform == "linux":

@@ -1,4 +1,4 @@
-"""What passes over the connection of a worker: chunks, each a kind, a length and bytes."""
+"""The messages on the connection of a worker: chunks, each a kind, a length and bytes."""
 
 import asyncio
 import struct
@@ -24,7 +24,7 @@ _HEAD = struct.Struct("<BI")
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """The process has ended with `code`, as in `subprocess`; None: it was ended, because it closed its pipes."""
+    """The process has ended with `code`, see `subprocess`. None: it was ended, because it closed its pipes."""
 
     code: int | None
 
@@ -43,12 +43,12 @@ def exit_chunk(code: int | None) -> bytes:
 
 
 def exit_code(body: bytes) -> int | None:
-    """Of the chunk's bytes; raises `Undecodable`."""
+    """Of the chunk's bytes. Raises `Undecodable`."""
     return _EXITS.decode(body).code
 
 
 async def read_chunk(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """The next chunk; raises `EOFError` at the end, and `Undecodable` for what none can be."""
+    """Return the next chunk. Raises `EOFError` at the end, and `Undecodable` for an invalid chunk."""
     kind, size = _HEAD.unpack(await reader.readexactly(_HEAD.size))
     if kind not in (DATA, PRINTED, EXIT, BEAT) or size > LARGEST:
         raise Undecodable(f"a chunk of kind {kind} and {size:,} bytes is none of ours")

@@ -13,7 +13,7 @@ from marless_cluster.remote.pulse import Pulse
 
 
 class Ends(NamedTuple):
-    """The worker's ends of the pipes by which a pool knows it."""
+    """The worker's ends of its pipes to a pool."""
 
     requests: int
     replies: int
@@ -21,10 +21,10 @@ class Ends(NamedTuple):
 
 
 class WorkerConnection:
-    """Lies idle until a pool `begins` to use it; then what the pool writes goes to the worker, and what the worker
-    says to the pool, until one of them ends it, or the worker's machine is silent.
+    """It is idle until a pool `begins` to use it.
 
-    Its loop's thread does that; `begin` is called there.
+    Then it passes bytes of the pool to the worker, and bytes of the worker to the pool. It ends when one of them ends
+    it, or the worker's machine is silent. Its loop's thread does that. `begin` is called there.
     """
 
     def __init__(self, stream: Stream, introduction: Introduction, pulse: Pulse) -> None:
@@ -46,7 +46,7 @@ class WorkerConnection:
         self._ends.cancel()
 
     async def serve(self) -> None:
-        """Returns when it has ended; raises `Undecodable` for what no worker says."""
+        """Returns when it has ended. Raises `Undecodable` for bytes that workers never send."""
         parts = [asyncio.ensure_future(part) for part in (self._send(), self._receive(), self.pulse.beat())]
         try:
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)

@@ -48,7 +48,7 @@ class Delivery:
 
     def check(self, body: bytes) -> None:
         """Raises `Damaged` unless this answers the task, and its objects are stored with these sizes and hashes."""
-        if self._request is None:  # it is for others to say what is wrong with it
+        if self._request is None:  # the task's reader reports the fault
             return
         try:
             answer = _ANSWERS.decode(body)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-# What is read at once, and what a pipe may hold: with the 64 KB of Linux an object costs twice the processor time.
+# The bytes of one read, and of a pipe. With the 64 KB of Linux an object costs twice the processor time.
 _CHUNK = 1 << 18
 
 
@@ -20,7 +20,8 @@ def widen(*descriptors: int) -> None:
 
 
 async def read_some(descriptor: int) -> bytes:
-    """What is there, after waiting for the first byte; b"" at the end. The descriptor does not block."""
+    """Return the available bytes, after waiting for the first byte, or b"" at the end. The descriptor does not
+    block."""
     loop = asyncio.get_running_loop()
     while True:
         try:
@@ -30,7 +31,7 @@ async def read_some(descriptor: int) -> bytes:
 
 
 async def write_all(descriptor: int, data: bytes) -> None:
-    """Waits as long as the reader does; raises `BrokenPipeError` when it is gone. The descriptor does not block."""
+    """Waits as long as the reader does. Raises `BrokenPipeError` when it is gone. The descriptor does not block."""
     loop = asyncio.get_running_loop()
     view = memoryview(data)
     while view:

@@ -34,13 +34,13 @@ from marless_cluster.remote.pulse import BEAT_S, SILENT_BEATS
 if TYPE_CHECKING:
     from marless.infra.local.resources.resource_pools import ResourcePools
 
-# Workers of many machines may be on their way: so long it is no news that none is there.
+# Workers of many machines may be on their way, so their absence is no news for so long.
 _LONELY_S = 2.0
-# An object's request that has arrived is answered, and the task goes on.
+# An object's request that has arrived is answered, and the task continues.
 _OBJECT_S = 10.0
-# Bytes of objects that are sent with a task, at most; it asks for others, which its process may have kept.
+# Bytes of objects that are sent with a task, at most. It asks for others, which its process may have kept.
 _OFFERED = 4 << 20
-# Seconds that a byte takes on its way to a worker: 1 Gbit/s, which is also about what the driver's thread serves.
+# Seconds for a byte on its way to a worker: 1 Gbit/s, about the capacity of the driver's thread.
 _LOAD_S_PER_BYTE = 1e-8
 # So long it takes until an agent that is late with a beat is lost.
 _DOUBT_S = BEAT_S * SILENT_BEATS
@@ -76,9 +76,9 @@ class SlotLease:
 class DialInWorkers:
     """The workers of the agents that are connected, at most `most` tasks at once: the `Workers` of one pool.
 
-    Agents come and go. Each task has a core of its machine to itself. No agent has more tasks at once than slots; idle
-    processes it may have. Workers read and store objects through the pool, so that a worker whose connection is lost
-    stores none any more. With a `lease` they are those of one slot. `logs` is the folder of the pool.
+    Agents come and go. Each task has a core of its machine to itself. No agent has more tasks at once than slots. Idle
+    processes it may have. Workers read and store objects through the pool, so a worker without a connection stores no
+    more objects. With a `lease` they belong to one slot. `logs` is the folder of the pool.
     """
 
     use_local_cores = False
@@ -96,7 +96,7 @@ class DialInWorkers:
         self.processes = WorkerProcesses(self, logs)
         self.processes.watch(self._woken)
         self._closed = False
-        # Since when tasks wait with nobody connected, and whether that was said.
+        # The time since when tasks wait without any agent, and whether that was said.
         self._lonely_since, self._is_told = inf, False
 
     @property
@@ -119,7 +119,7 @@ class DialInWorkers:
         return self._free_slots()
 
     def order(self, worker: Worker, pending: Pending, body: bytes) -> bytes:
-        """With objects that the task reads and the worker is not taken to have, so that it need not ask for them."""
+        """Add objects that the task reads and the worker probably lacks, so that it does not ask for them."""
         pending.stores_ahead = not pending.has_unstored
         call = TaskCall(pending.task.module, token=worker.token, ahead=pending.stores_ahead)
         offers, left, storage = list[bytes](), _OFFERED, self._storage(pending.lane)
@@ -147,8 +147,8 @@ class DialInWorkers:
             self.processes.send(worker, answer_with(delivery, message, body))
 
     def accept(self, worker: Worker, pending: Pending, message: TaskEnded, body: bytes) -> bool:
-        """See `Workers`. A task is done again if it did not wait for its objects and an object could not be stored.
-        Then it waits for them, because only the task knows what to do if an object cannot be stored."""
+        """See `Workers`. A task is repeated if it ran ahead of its objects and an object could not be stored. The
+        repeated task waits for its objects, because only the task can react if an object cannot be stored."""
         is_again = not message.error and pending.has_unstored and pending.stores_ahead
         delivery = self._deliveries[worker]
         if message.error or is_again:
@@ -211,7 +211,7 @@ class DialInWorkers:
         return self._storages[lane.root]
 
     def _agents(self) -> Mapping[str, int]:
-        """How many tasks each agent may serve of this pool at once."""
+        """Return how many tasks of this pool each agent may serve at once."""
         slots = {name: agent.slots for name, agent in self._listener.agents().items()}
         if self._closed:
             return {}
@@ -270,7 +270,7 @@ def dial_in_run(listener: Listener, blobs_root: Path, modules: Mapping[str, str]
 
 
 def separate_dial_in_pools(listener: Listener, modules: Mapping[str, str], logs: Path) -> SeparatePools:
-    """A slot of an agent for every run, whose processes end with the run."""
+    """A slot of an agent for every run. Its processes end with the run."""
     leases = Counter[str]()
 
     def make_pool(modules: Mapping[str, str], logs: Path, resources: "Callable[[], ResourcePools]") -> TaskPool:

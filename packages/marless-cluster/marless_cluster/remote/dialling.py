@@ -17,7 +17,7 @@ _FINAL = (socket.EAI_NONAME, socket.EAI_FAMILY, socket.EAI_SERVICE, socket.EAI_S
 
 
 class Away(Exception):
-    """Nobody takes the worker for now; the message says why."""
+    """Nobody takes the worker for now. The message says why."""
 
 
 def refusal(address: Address, error: OSError) -> Away | DialInError:
@@ -50,7 +50,7 @@ class Dialler:
         self.address, self._token, self._introduction, self._tls = address, token, introduction, tls
 
     async def dial(self) -> Stream:
-        """A connection that the driver has taken; raises `Away`, and `DialInError` where dialling again is no use."""
+        """A connection that the driver has taken. Raises `Away`, and `DialInError` where dialling again is no use."""
         stream = await self._connect()
         try:
             await self._introduce(stream)

@@ -8,7 +8,7 @@ from marless_cluster.remote.faults import DialInError
 
 
 def of_driver(certificate: Path, key: Path) -> ssl.SSLContext:
-    """The driver shows this certificate; raises `DialInError`."""
+    """The driver shows this certificate. Raises `DialInError`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -21,7 +21,7 @@ def of_driver(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def fault_of_peer(error: ssl.SSLError | None) -> str:
-    """Why the encryption of a worker's connection failed. The `error` is None if the worker left."""
+    """Return the reason why the encryption of a worker's connection failed. The `error` is None if the worker left."""
     words = ((error and error.reason) or "it has left").lower().replace("_", " ")
     if error is None or "certificate" in words or "unknown ca" in words:
         return f"it does not take this driver's certificate ({words.rpartition('alert ')[2]}); it says why itself"
@@ -29,7 +29,8 @@ def fault_of_peer(error: ssl.SSLError | None) -> str:
 
 
 def of_worker(authority: Path) -> ssl.SSLContext:
-    """The worker trusts a driver whose certificate this authority has signed, for its host; raises `DialInError`."""
+    """Return a context of a worker that trusts a driver with this authority's certificate for its host. Raises
+    `DialInError`."""
     try:
         context = ssl.create_default_context(cafile=str(authority))
     except ssl.SSLError:

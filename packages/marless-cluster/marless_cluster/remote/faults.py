@@ -1,5 +1,5 @@
-"""What goes wrong between a driver and workers of other machines."""
+"""Faults between a driver and workers of other machines."""
 
 
 class DialInError(Exception):
-    """Driver and worker do not come together; the message says in one line why, and what to do."""
+    """Driver and worker do not come together. The message gives the reason and the remedy in one line."""

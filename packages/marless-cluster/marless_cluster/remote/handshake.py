@@ -1,10 +1,9 @@
-"""The first words of a connection: driver and worker prove to each other that they hold the token, then compare what
-the bytes of a run depend on.
+"""The first words of a connection: driver and worker prove to each other that they hold the token.
 
-The worker sends a line of text, at which a server of another kind complains at once, and a nonce; the driver another
-nonce and its proof; the worker its proof and its badge; the driver its verdict. A proof is the HMAC-SHA256, with the
-token as key, of a label, both nonces and what is said with it. The labels differ, so that no proof can be sent back,
-and the nonces are new, so that none can be sent again.
+Then they compare the origins of a run's bytes. The worker sends a line of text, which makes a server of another kind
+complain at once, and a nonce. The driver sends another nonce and its proof. The worker sends its proof and its badge,
+and the driver its verdict. A proof is the HMAC-SHA256, with the token as key, of a label, both nonces and the
+accompanying message. The labels differ and the nonces are new, so a proof works only once and in one direction.
 """
 
 import asyncio
@@ -55,7 +54,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Introduction(msgspec.Struct, frozen=True):
-    """Who dials in: the name of the machine, which agent there, its badge, and how many tasks it serves at once."""
+    """A worker's introduction: the name of the machine, the agent, its badge, and how many tasks it serves at once."""
 
     host: _Name
     agent: _Name
@@ -64,7 +63,7 @@ class Introduction(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """From the driver, the last: why it does not take the worker; '' if it does."""
+    """From the driver, the last: why it does not take the worker. '' if it does."""
 
     refusal: str = ""
 
@@ -150,7 +149,7 @@ def _proof(token: bytes, label: bytes, nonces: bytes, body: bytes = b"") -> byte
 
 
 def _difference(driver: Badge, worker: Badge, any_processor: bool) -> str:
-    """Why the run would not keep its bytes on that worker; '' where it would, or need not."""
+    """Return the reason why the run would not keep its bytes on that worker, or ''."""
     if driver.program != worker.program:
         return f"the driver is {driver.program}, the worker {worker.program}; install the same on both machines"
     if driver.kernels and not worker.kernels:

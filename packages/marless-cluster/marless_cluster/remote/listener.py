@@ -1,4 +1,4 @@
-"""Listens for workers of other machines, in a thread of its own."""
+"""Listens for workers of other machines, in a separate thread."""
 
 import asyncio
 import os
@@ -32,13 +32,13 @@ _MOST_TOLD_ONCE = 50
 
 
 class Listener:
-    """Takes in workers that hold the `token` and whose badge is that of the driver, and keeps them for pools.
+    """Takes in workers that hold the `token` and have the driver's badge, and keeps them for pools.
 
-    With `tls` connections are encrypted. With `any_processor` a worker's processor may be another one. A peer has
-    `patience_s` to say who it is; beats come each `beat_s`.
+    With `tls` connections are encrypted. With `any_processor` a worker's processor may differ. A peer has `patience_s`
+    to say who it is. Beats come each `beat_s`.
 
-    Raises `DialInError` when it cannot listen at the address. Its thread reads and
-    writes connections; every public method may be called from any other thread.
+    Raises `DialInError` when it cannot listen at the address. Its thread reads and writes connections. Every public
+    method may be called from any other thread.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Listener:
         self.address = Address(address.host, self._socket.getsockname()[1])
         self._token, self._badge, self._tls, self.any_processor = token, badge, tls, any_processor
         self._patience_s, self._beat_s = patience_s, beat_s
-        # By agent, and those without connections are left out; replaced as a whole, because other threads read it.
+        # By agent, only connected ones. It is replaced as a whole, because other threads read it.
         self._agents: Mapping[str, Agent] = {}
         self._lines = deque[str]()
         self._told_once = set[str]()
@@ -72,12 +72,12 @@ class Listener:
         ready.wait()
 
     def agents(self) -> "Mapping[str, Agent]":
-        """Those that are connected."""
+        """The connected agents."""
         return self._agents
 
     def take(self, names: Iterable[str], pipes: Pipes, log: int) -> RemoteChild:
         """A worker of the first of these agents that has one which no pool uses, for the pool with the other ends of
-        the pipes; raises `OSError` without one."""
+        the pipes. Raises `OSError` without one."""
         agents = self._agents
         for idle in (agents[name].idle for name in names if name in agents):
             while idle:
@@ -109,18 +109,18 @@ class Listener:
         self._wakes = tuple(each for each in self._wakes if each != wake)
 
     def lines(self) -> list[str]:
-        """What there is to tell since the last call."""
+        """Return the news since the last call."""
         return [*self._census.news(self.slots_by_host()), *(self._lines.popleft() for _ in range(len(self._lines)))]
 
     def slots_by_host(self) -> Counter[str]:
-        """How many tasks each machine serves at once."""
+        """Return the number of tasks that each machine serves at once."""
         slots = Counter[str]()
         for agent in self._agents.values():
             slots[agent.host] += agent.slots
         return slots
 
     def tell(self, line: str) -> None:
-        """Adds a line of those who have the workers started to what there is to tell."""
+        """Add a line of the program that starts workers to the news."""
         with suppress(RuntimeError):  # its loop has ended by itself
             self._loop.call_soon_threadsafe(self._tell, line)
 
@@ -178,7 +178,7 @@ class Listener:
             self._wake()
 
     async def _admitted(self, connection: socket.socket, peer: str) -> tuple[Stream, Introduction] | None:
-        """The first words; None for a peer that is no worker of this driver."""
+        """Exchange the first words. Returns None unless the peer is a worker of this driver."""
         writer: asyncio.StreamWriter | None = None
         try:
             async with asyncio.timeout(None) as timeout:
@@ -228,7 +228,7 @@ class Listener:
 
     def _wake(self) -> None:
         for wake in self._wakes:
-            with suppress(OSError):  # it is full, so whoever reads it will wake up
+            with suppress(OSError):  # it is full, so its reader will wake up
                 os.write(wake, b"\0")
 
 
@@ -257,11 +257,11 @@ class Agent:
         self.is_last_choice, self._faults, self._rests_until = False, 0, 0.0
 
     def rests(self) -> bool:
-        """Whether it is better to wait for another agent."""
+        """Return whether it is better to wait for another agent."""
         return time.monotonic() < self._rests_until
 
     def is_in_doubt(self) -> bool:
-        """Whether it is late with a beat."""
+        """Return whether it is late with a beat."""
         return any(pulse.is_in_doubt for pulse in self.pulses)
 
 

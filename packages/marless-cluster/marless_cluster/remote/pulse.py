@@ -20,7 +20,7 @@ class Pulse:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether the peer is late with a beat, so that it may be lost."""
+        """True if the peer is late with a beat, so that it may be lost."""
         return self._missed > 1
 
     async def read(self) -> tuple[int, bytes]:

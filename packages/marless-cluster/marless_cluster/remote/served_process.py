@@ -19,7 +19,7 @@ _ENDING_S, _LOOK_S = 0.1, 0.01
 
 
 class ServedProcess:
-    """Started at once; raises `OSError` when it cannot be. Where the block ends, so does the process."""
+    """Started at once. Raises `OSError` when it cannot be. Where the block ends, so does the process."""
 
     def __init__(self, starter: Starter) -> None:
         self._log, far_log = os.pipe()
@@ -44,7 +44,7 @@ class ServedProcess:
             self._process.child.end()
 
     async def serve(self, stream: Stream, pulse: Pulse, first: bytes) -> None:
-        """Passes on what driver and process say, first these bytes to the process; returns when one of them has
+        """Pass on the bytes of driver and process, first these bytes to the process. Returns when one of them has
         ended. The driver hears how the process has."""
         parts = [
             asyncio.ensure_future(part) for part in (self._hear(pulse, first), self._speak(stream), self._print(stream))

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# So many may wait at once. If all places are taken, a new connection replaces another one after a short wait.
+# So many may wait at once. If all places are taken, a new connection replaces an older connection after a short wait.
 _PLACES, _PAUSE_S = 128, 0.005
 # So soon a peer has to have begun.
 _FIRST_WORDS_S = 3.0
@@ -26,7 +26,8 @@ class Stranger:
 
 
 class Strangers:
-    """Those at the door. Each has `patience_s`, most of it only once it has begun to speak."""
+    """The peers that have not proved themselves yet. Each has `patience_s`, most of it only once it has begun to
+    speak."""
 
     def __init__(self, patience_s: float, places: int = _PLACES) -> None:
         self._patience_s, self._places = patience_s, places

@@ -39,7 +39,7 @@ def token_in(text: str, source: str) -> bytes:
 
 
 def _bits(text: str) -> float:
-    """How many bits there are to guess at least, if letters that stand together are words of a dictionary."""
+    """Return the least number of bits to guess, if adjacent letters are words of a dictionary."""
     rest = _WORD.sub("", text)
     digits, letters = ([character for character in rest if kind(character)] for kind in (str.isdecimal, str.isalpha))
     alone = sum(bits * min(len(some), 4 * len(set(some))) for bits, some in ((3.3, digits), (4.7, letters)))
@@ -47,7 +47,7 @@ def _bits(text: str) -> float:
 
 
 def read_token(path: Path) -> bytes:
-    """Raises `DialInError` when the file cannot be read, or holds no token."""
+    """Raises `DialInError` if the file is unreadable or empty of a token."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -57,7 +57,7 @@ def read_token(path: Path) -> bytes:
 
 
 def make_token(path: Path) -> None:
-    """Writes a new token into a file that only its owner can read, unless the file is there; raises `DialInError`."""
+    """Writes a new token into a file that only its owner can read, unless the file is there. Raises `DialInError`."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

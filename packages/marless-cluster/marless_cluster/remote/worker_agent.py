@@ -36,9 +36,9 @@ def dial_in(
     say: Callable[[str], None] = lambda line: None,
     patience_s: float = inf,
 ) -> None:
-    """Serves `slots` tasks of a driver at once; returns when the driver has been away for `patience_s`.
+    """Serves `slots` tasks of a driver at once. Returns when the driver has been away for `patience_s`.
 
-    Raises `DialInError` when the driver does not take them, or there is none at the address. Main threads may use
+    Raises `DialInError` if a driver is missing at the address or refuses the workers. Main threads may use
     `WorkerAgent`, which can be stopped.
     """
     WorkerAgent(address, slots, token, badge, say, patience_s).run()
@@ -46,10 +46,11 @@ def dial_in(
 
 class WorkerAgent:
     """Keeps `slots` connections for the driver that it does not use yet, and serves each that it uses with a process,
-    which ends with it; see `dial_in`. The driver has it work at `slots` tasks at most; processes that have code in them
-    which serves nothing else are kept idle meanwhile.
+    which ends with it.
 
-    With `tls` connections are encrypted. `modules` is as in `marless.infra.local.task_pool.TaskPool`.
+    See `dial_in`. The driver has it work at `slots` tasks at most. Processes that have code in them which serves
+    nothing else are kept idle meanwhile. With `tls` connections are encrypted. `marless.infra.local.task_pool.TaskPool`
+    explains `modules`.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class WorkerAgent:
         return self._has_served or self._is_stopped
 
     def stop(self) -> None:
-        """Ends `run` soon; may be called in a signal's handler."""
+        """Ends `run` soon. May be called in a signal's handler."""
         self._is_stopped = True
         if self._loop is not None:
             with suppress(RuntimeError):  # it has ended
@@ -117,11 +118,11 @@ class WorkerAgent:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(self._slots):
                     tasks.create_task(self._keep_dialled_in(tasks))
-        except ExceptionGroup as faults:  # what one of them cannot do, none can
+        except ExceptionGroup as faults:  # a fault of one of them affects all
             raise faults.exceptions[0] from None
 
     async def _keep_dialled_in(self, tasks: asyncio.TaskGroup) -> None:
-        """Dials again whenever the driver uses the connection; returns when it has been away for too long."""
+        """Dials again whenever the driver uses the connection. Returns when it has been away for too long."""
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
@@ -147,7 +148,7 @@ class WorkerAgent:
         return self._connected > 0 or time.monotonic() < self._away_since + self._patience_s
 
     async def _serve(self, stream: Stream, is_used: asyncio.Event) -> None:
-        """Returns when the process or the connection has ended, and the other one with it."""
+        """Returns when the process or the connection has ended, and ends both."""
         pulse = Pulse(stream, self._beat_s)
         parts = [asyncio.ensure_future(part) for part in (self._serve_process(stream, pulse, is_used), pulse.beat())]
         try:

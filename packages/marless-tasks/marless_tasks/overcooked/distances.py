@@ -1,4 +1,4 @@
-"""How many steps a player needs to reach a tile of a kitchen.
+"""The number of steps that a player needs to reach a tile of a kitchen.
 
 The package has a planner for this, which needs scipy and fails with NumPy 2 (`np.Inf`). This one counts the same steps.
 """
@@ -9,7 +9,7 @@ from math import inf
 from typing import Any
 
 Cell = tuple[int, int]
-# A cell, and the direction in which a player looks: (0, -1), (0, 1), (1, 0) or (-1, 0).
+# A cell, and a player's direction of view: (0, -1), (0, 1), (1, 0) or (-1, 0).
 Pose = tuple[Cell, Cell]
 
 _DIRECTIONS = ((0, -1), (0, 1), (1, 0), (-1, 0))
@@ -30,8 +30,8 @@ class Distances:
     def min_cost_to_feature(
         self, start: Pose, tiles: Sequence[Cell], with_argmin: bool = True
     ) -> tuple[float, Cell | None]:
-        """Steps to the nearest of `tiles`, the interaction with it included, and that tile; infinity and None where
-        none can be reached. The first of several at the same distance counts."""
+        """Return the steps to the nearest of `tiles`, with the interaction, and that tile. Infinity and None if all are
+        out of reach. The first of several at the same distance counts."""
         if start not in self._costs:
             self._costs[start] = self._from(start)
         costs = self._costs[start]

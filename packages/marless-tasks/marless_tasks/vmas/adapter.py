@@ -1,10 +1,10 @@
 """The tasks ``vmas/<scenario>``: the scenarios of VMAS, the Vectorized Multi-Agent Simulator.
 
 All environments are stepped together, as VMAS does it in torch. `horizon` is the longest episode in steps and
-`continuous_actions` whether agents act by forces instead of choices; all other `task.options` are arguments of the
+`continuous_actions` whether agents act by forces instead of choices. All other `task.options` are arguments of the
 scenario, and `task.agents` is its `n_agents`. An episode terminates when the scenario is done, for all agents at once,
-and is truncated at the horizon. Rewards are VMAS's: where they are common, every agent is paid all of it, so that our
-return, the sum over agents, is `n` times what is often reported, the mean over agents.
+and is truncated at the horizon. Rewards are VMAS's. If they are common, every agent gets all of it. Then our return,
+the sum over agents, is `n` times the mean over agents, which papers often report.
 
 The generator of `reset` seeds all random numbers of an environment. Equal bytes need equal versions of torch and VMAS,
 equal processors, and an equal number of environments.
@@ -40,8 +40,8 @@ _HORIZON = 100
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` environments of the scenario in `task.name`.
 
-    Raises `MissingExtra` without VMAS, `ValueError` for a scenario it does not know, options it does not take or
-    another number of agents than `task.agents`, and `Unsupported` for observations that are not vectors.
+    Raises `MissingExtra` if VMAS is missing, and `Unsupported` unless observations are vectors. Raises `ValueError` for
+    unknown scenarios or options, and for another number of agents than `task.agents`.
     """
     options = dict(task.options)
     horizon, continuous = options.pop("horizon", _HORIZON), options.pop("continuous_actions", False)
@@ -72,11 +72,11 @@ class VmasEnvironment:
         self.before_reset: Callable[[], None] | None = None
 
     def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every environment; one draw of `rng` seeds all of them."""
+        """The first observation of every environment. One draw of `rng` seeds all of them."""
         return self._observation(self._simulation.reset(int(rng.integers(_SEEDS))), self._nobody())
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Steps all environments at once; raises `EnvironmentFault`."""
+        """Steps all environments at once. Raises `EnvironmentFault`."""
         outcome = self._simulation.step(self._by_agent(actions))
         over, done = outcome.terminated, outcome.terminated | outcome.truncated
         observation, final = self._observation(outcome.observations, over), None
@@ -115,7 +115,8 @@ class VmasEnvironment:
         return [by_agent[agent] for agent in range(len(self.spec.agents))]
 
     def _observation(self, observations: list[FloatArray], over: BoolArray) -> Observation:
-        """What agents see, given ``[E, size]`` for each; zeros in environments that are `over` ``[E]``."""
+        """Return agents' observations, given ``[E, size]`` for each, with zeros in environments that are `over`
+        ``[E]``."""
         values = []
         for kind in self.spec.classes:
             together = np.stack([observations[agent] for agent in kind.agents], axis=1).astype(np.float32)

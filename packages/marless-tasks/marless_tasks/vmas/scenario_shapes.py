@@ -23,7 +23,7 @@ def draw(environment: Any, index: int) -> Scene:
 
 
 def _camera(environment: Any, index: int) -> tuple[float, float]:
-    """Half the width and height of what VMAS would show: the scenario's zoom, or more if agents are further away."""
+    """Half the width and height of VMAS's picture: the scenario's zoom, or more if agents are further away."""
     scenario, agents = environment.scenario, environment.world.agents
     wide, high = scenario.viewer_size
     zoom, aspect = float(scenario.viewer_zoom), wide / high
@@ -38,7 +38,7 @@ def _camera(environment: Any, index: int) -> tuple[float, float]:
 
 
 def _body(shape: Any, x: float, y: float, turn: float, colour: Colour) -> Iterator[Shape]:
-    """A sphere as a disc, a box as its four sides, a line as itself; `turn` is counterclockwise in radians."""
+    """A sphere as a disc, a box as its four sides, a line as itself. `turn` is counterclockwise in radians."""
     if hasattr(shape, "radius"):
         yield Disc(x, y, float(shape.radius), colour)
         return
@@ -55,7 +55,7 @@ def _body(shape: Any, x: float, y: float, turn: float, colour: Colour) -> Iterat
 
 
 def _rotate(x: float, y: float, turn: float, across: float, up: float) -> tuple[float, float]:
-    """The point `across` and `up` from (x, y), in a system that is turned; y grows downwards."""
+    """The point `across` and `up` from (x, y), in a system that is turned. Y grows downwards."""
     return (
         x + across * math.cos(turn) - up * math.sin(turn),
         y - across * math.sin(turn) - up * math.cos(turn),

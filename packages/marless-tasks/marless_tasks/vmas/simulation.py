@@ -1,4 +1,4 @@
-"""VMAS's environments as arrays: built by the scenario's name, with random numbers of their own.
+"""VMAS's environments as arrays: built by the scenario's name, with separate random numbers.
 
 VMAS is imported by its name when a task is made: it brings torch, which actors must not need otherwise.
 """
@@ -29,7 +29,7 @@ _INSTALL = "pip install 'vmas>=1.5.2,<2'"
 
 
 class Agent(NamedTuple):
-    """An agent and its spaces, as in `AgentClass`."""
+    """An agent and its spaces, see `AgentClass`."""
 
     name: str
     observation_size: int
@@ -50,8 +50,8 @@ class Moved(NamedTuple):
 class Simulation:
     """One of VMAS's environments, a batch of E.
 
-    VMAS keeps one random state for all its environments of a process. Ours has its own, which is put in its place
-    during calls, so that episodes do not depend on what else the process plays.
+    VMAS keeps one random state for all its environments of a process. Ours has a separate state, which is put in its
+    place during calls. So episodes do not depend on other environments of the process.
     """
 
     def __init__(self, name: str, environment: Any, make: Callable[[], Any]) -> None:
@@ -63,13 +63,13 @@ class Simulation:
         self.agents = [_agent(name, environment, agent, space) for agent, space in _spaces(environment)]
 
     def reset(self, seed: int) -> list[FloatArray]:
-        """Starts every environment anew and seeds all later random numbers; returns what every agent sees."""
+        """Start every environment again and seed all later random numbers. Returns every agent's observations."""
         # Some scenarios keep state of the last episode over their own reset, and to make one takes 10 ms.
         self.environment = self._call(self._make)
         return _arrays(self._call(self.environment.reset, seed=seed))
 
     def restart(self, done: BoolArray) -> list[FloatArray]:
-        """Starts the environments where `done` anew; of what every agent sees only their rows are right."""
+        """Start the environments where `done` again. In every agent's observations only their rows are right."""
         if done.all():
             return _arrays(self._call(self.environment.reset))
         for row in np.flatnonzero(done):
@@ -92,7 +92,7 @@ class Simulation:
         return Moved(_arrays(observations), reward_matrix, over, np.array(truncated.numpy()).reshape(-1) & ~over)
 
     def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """`method` with our random state; raises `EnvironmentFault` where it raises."""
+        """`method` with our random state. Raises `EnvironmentFault` where it raises."""
         random_state = self.environment.vmas_random_state
         theirs, random_state[:] = [*random_state], self._random
         try:
@@ -106,9 +106,9 @@ class Simulation:
 def simulate(
     name: str, scenario: str, num_envs: int, horizon: int, continuous: bool, options: dict[str, Any]
 ) -> Simulation:
-    """`num_envs` environments of `scenario` for the env task `name`; `options` are the scenario's arguments.
+    """`num_envs` environments of `scenario` for the env task `name`. `options` are the scenario's arguments.
 
-    Raises `MissingExtra` without VMAS, `ValueError` for a scenario it does not know or options it does not take.
+    Raises `MissingExtra` if VMAS is missing, and `ValueError` for unknown scenarios or options.
     """
     vmas = _package(name)
     scenarios = [*vmas.scenarios, *vmas.mpe_scenarios, *vmas.debug_scenarios]
