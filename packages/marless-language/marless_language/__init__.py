@@ -1,1 +1,1 @@
-"""Agents that speak: tasks whose agents write tokens, and language models that learn them."""
+"""Agents that speak: tasks for agents that write tokens, and language models that learn them."""

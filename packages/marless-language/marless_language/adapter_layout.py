@@ -1,8 +1,8 @@
 """Low-rank adapters as flat arrays: where each matrix stands, and how they begin.
 
 Hu et al., "LoRA: low-rank adaptation of large language models", 2022: a frozen matrix W acts as ``W + B A``, A
-``[rank, in]`` and B ``[out, rank]``. The seven projections of the top layers have one each, called as in the package
-peft. ``alpha / rank`` is 1.
+``[rank, in]`` and B ``[out, rank]``. The seven projections of the top layers have one each, with the names of the
+package peft. ``alpha / rank`` is 1.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ class AdapterLayout:
 
     @property
     def first(self) -> int:
-        """The lowest layer with adapters; those below it are the trunk."""
+        """The lowest layer with adapters. Those below it are the trunk."""
         return self.shape.layers - self.layers
 
     @cached_property
@@ -83,7 +83,7 @@ class AdapterLayout:
         return self.entries[-1].stop
 
     def split(self, flat: Flat) -> dict[str, Flat]:
-        """The matrices by name, views of the flat array; raises `ValueError` for an array of another size."""
+        """The matrices by name, views of the flat array. Raises `ValueError` for an array of another size."""
         if flat.shape != (self.size,):
             raise ValueError(f"an adapter of this layout has {self.size} numbers, not {list(flat.shape)}")
         return {entry.name: flat[entry.start : entry.stop].reshape(entry.shape) for entry in self.entries}
@@ -97,7 +97,7 @@ def initial_adapter(layout: AdapterLayout, rng: np.random.Generator) -> Flat:
     """A is normal with variance 1 / in, B is zero, so that it changes nothing yet.
 
     peft draws A uniformly with variance 1 / (3 in). With a variance of 1 / in the inputs keep their size on the way
-    through A, as with the adapters of other networks here.
+    through A, like in other networks' adapters here.
     """
     flat = np.zeros(layout.size, np.float32)
     for name, matrix in layout.split(flat).items():

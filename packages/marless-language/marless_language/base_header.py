@@ -1,7 +1,7 @@
-"""The start of a base's object, which says what model it holds; it is read without torch.
+"""The start of a base's object, which describes its model. It is read without torch.
 
 A base is a frozen language model that any number of runs and roles share: one file in the safetensors format. Its
-tensors have the names of a Hugging Face checkpoint; the shape of the model and the tokenizer stand in the metadata.
+tensors have the names of a Hugging Face checkpoint. The metadata hold the shape of the model and the tokenizer.
 """
 
 from math import isfinite
@@ -15,7 +15,7 @@ from marless_language.errors import UnusableBase
 METADATA = "marless"
 """The one entry of the metadata; the library would write several in the order of a hash map."""
 SCHEMA = 1
-# The format begins with the length of what describes the tensors; the library itself refuses longer ones.
+# The format begins with the length of the tensors' description. The library itself refuses longer descriptions.
 _LENGTH, _LONGEST = 8, 100_000_000
 
 
@@ -54,7 +54,7 @@ def require_possible(shape: LlamaShape, name: str) -> None:
 
 
 class BaseHeader(msgspec.Struct, frozen=True):
-    """What a base says of itself."""
+    """The description of a base."""
 
     shape: LlamaShape
     tokenizer: str
@@ -67,14 +67,14 @@ class _Start(msgspec.Struct):
 
 
 def read_header(path: Path) -> BaseHeader:
-    """Of the base in a file; raises `UnusableBase` where it is none, and `OSError`."""
+    """Of the base in a file. Raises `UnusableBase` where it is none, and `OSError`."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_LENGTH), "little")
         return _header(file.read(length) if length <= _LONGEST else b"", str(path))
 
 
 def header_of(body: bytes, name: str) -> BaseHeader:
-    """Of the base with these bytes, called `name` in errors; raises `UnusableBase` where it is none."""
+    """Of the base with these bytes, called `name` in errors. Raises `UnusableBase` where it is none."""
     length = int.from_bytes(body[:_LENGTH], "little")
     return _header(body[_LENGTH : _LENGTH + length], name)
 

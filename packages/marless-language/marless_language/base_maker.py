@@ -1,7 +1,7 @@
 """Makes the base of a run: from nothing by the lessons of a task, or of a model in a folder or file.
 
-As a program, ``python -m marless_language.base_maker`` with a `BaseRequest` in JSON on its standard input: so
-who drives a run needs neither torch nor the memory of a model. A user's mistake is one line and exit code 2.
+It can run as a program, ``python -m marless_language.base_maker``, with a `BaseRequest` in JSON on its standard input.
+So a run's driver does without torch and the memory of a model. A user's mistake is one line and exit code 2.
 """
 
 import os
@@ -16,12 +16,12 @@ from marless_language.base_request import BaseRequest, lessons_of
 from marless_language.errors import UnusableBase
 from marless_language.registry import make
 
-# Tokens that a small base reads beyond those of the task that it is made for.
+# Tokens that a small base reads in addition to its task's tokens.
 _ROOM = 15
 
 
 def make_base(request: BaseRequest) -> bytes:
-    """The base's object; raises `UnusableBase`, `BadRequest`, `MissingExtra`, `EnvironmentFault` and `OSError`."""
+    """The base's object. Raises `UnusableBase`, `BadRequest`, `MissingExtra`, `EnvironmentFault` and `OSError`."""
     try:
         from marless_language.model.base_model import convert
         from marless_language.model.pretraining import Pretraining, pretrain
@@ -41,7 +41,7 @@ def make_base(request: BaseRequest) -> bytes:
 
 
 def main() -> int:
-    """Writes the file that the request names, whole or not at all; returns the exit code."""
+    """Writes the file that the request names, whole or not at all. Returns the exit code."""
     request = from_json(sys.stdin.buffer.read(), BaseRequest)
     target = Path(request.target)
     part = target.with_name(f".{target.name}.{os.getpid()}")
@@ -57,7 +57,7 @@ def main() -> int:
         what = request.source or (request.task.name if request.task else "")
         return _failed(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}; the file may be damaged")
     finally:
-        part.unlink(missing_ok=True)  # of a full disk it would take what is left
+        part.unlink(missing_ok=True)  # it would fill a full disk even more
     return 0
 
 

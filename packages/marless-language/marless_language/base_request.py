@@ -1,4 +1,4 @@
-"""What a base is made of: a model in a folder or file, or the lessons of a task."""
+"""The source of a base: a model in a folder or file, or the lessons of a task."""
 
 from typing import Annotated
 
@@ -20,14 +20,14 @@ _EXAMPLES = 4096
 
 
 class Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a small base is made."""
+    """The settings that make a small base."""
 
     seed: int = 0
     steps: Annotated[int, Meta(ge=1, le=1_000_000)] = 600
 
 
 class BaseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is to be made: the base in `source`, or else a small one for the `task`."""
+    """The base to make: the base in `source`, or else a small base for the `task`."""
 
     target: str
     """The file of the base."""
@@ -65,7 +65,7 @@ def lessons_of(task: LanguageTask, name: str, seed: int) -> tuple[Symbols, tuple
 
 
 def _problem(lesson: Lesson, vocabulary: int) -> str:
-    """Why nothing can be learned from a lesson, or ''."""
+    """Return the reason why a lesson teaches nothing, or ''."""
     if not isinstance(lesson, Lesson):
         return f"is {type(lesson).__name__}, not a Lesson"
     tokens, prompt = lesson

@@ -1,4 +1,4 @@
-"""The language model of this process's task: its base is opened once, whoever's run it belongs to."""
+"""The language model of this process's task: its base is opened once for all runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ class Models:
     """Keeps the base that was used last, by the hash of its bytes, and a speaker for each size of its adapters."""
 
     def __init__(self, shared: SharedBytes) -> None:
-        """What is computed of texts below the adapters goes to `shared`."""
+        """Outputs below the adapters, by text, go to `shared`."""
         self._shared = shared
         self._base: tuple[str, Base] | None = None
         self._speakers: dict[tuple[int, int], Speaker] = {}
@@ -34,14 +34,14 @@ class Models:
 
     @property
     def speaker(self) -> "Speaker":
-        """That of the task; raises `BadRequest` outside of a block of `bind`."""
+        """That of the task. Raises `BadRequest` outside of a block of `bind`."""
         if self._bound is None:
             raise BadRequest("the task names no language model")
         return self._bound
 
     @contextmanager
     def bind(self, model: LanguageModel, blobs: Blobs) -> Iterator[None]:
-        """Within the block the task speaks by this model; raises `BadRequest`, `MissingExtra`, `CorruptObject` and
+        """Within the block the task speaks by this model. Raises `BadRequest`, `MissingExtra`, `CorruptObject` and
         `StorageFault`."""
         self._bound = self._speaker(model, blobs)
         try:
@@ -75,7 +75,7 @@ class Models:
 def _open(ref: Ref, blobs: Blobs) -> "Base":
     from marless_language.model.base_model import open_base
 
-    assert isinstance(blobs, Files)  # what tasks are served with
+    assert isinstance(blobs, Files)  # tasks are served with files
     path = blobs.file(ref.key, ref.sha256, ref.size)
     try:
         with path.open("rb") as file:

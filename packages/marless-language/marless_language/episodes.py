@@ -1,4 +1,4 @@
-"""Episodes of a language task as those who play need them: what the task returns is checked, and the spec of its
+"""Episodes of a language task for players: they check the task's turns and outcomes, and have the spec of its
 agents."""
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,23 +14,23 @@ from marless.functions.isolation.process_guard import restore_arithmetic
 from marless.functions.setting_limits import LARGEST_FLOAT32
 from marless_language.protocol import LanguageTask, Outcome, TokenArray, Turn
 
-# What a class of agents is called where all roles may share networks.
+# The name of the class of agents if all roles may share networks.
 _CLASS = "speaker"
 _LISTS = (Sequence, np.ndarray)
 
 
 class Episodes:
-    """Episodes of a task that are played once, side by side; raises `EnvironmentFault`, one line that names the task,
-    the turn and what is wrong, where the task raises or breaks the protocol."""
+    """Episodes of a task that are played once, together. Raises `EnvironmentFault` if the task raises or breaks the
+    protocol: one line that names the task, the turn and the fault."""
 
     def __init__(self, name: str, task: LanguageTask, context: int | None = None) -> None:
-        """`context`: the most tokens of a prompt and its reply that the model takes; None without a model."""
+        """`context`: the most tokens of a prompt and its reply that the model takes, or None."""
         self._name, self._task, self._context = name, task, context
         self._turns, self._episodes, self._metrics = 0, 0, None
         self._roles, self._vocabulary = len(task.roles), task.tokenizer.size
 
     def reset(self, rng: np.random.Generator, episodes: int, copies: int = 1) -> Turn:
-        """The first turn; see `LanguageTask.reset`."""
+        """The first turn. See `LanguageTask.reset`."""
         self._turns, self._episodes = 0, episodes
         turn = self._call("reset", lambda: self._task.reset(rng, episodes, copies))
         if not isinstance(turn, Turn):
@@ -38,7 +38,7 @@ class Episodes:
         return self._checked("reset", turn)
 
     def reply(self, replies: TokenArray) -> Turn | Outcome:
-        """The next turn, or how the episodes ended; see `LanguageTask.reply`."""
+        """The next turn, or how the episodes ended. See `LanguageTask.reply`."""
         self._turns += 1
         answer = self._call("reply", lambda: self._task.reply(replies))
         if isinstance(answer, Outcome):
@@ -67,7 +67,7 @@ class Episodes:
         return turn._replace(role=int(turn.role), length=int(turn.length))
 
     def _problem(self, turn: Turn) -> str:
-        """What is wrong with a turn; '' where nothing is."""
+        """Return the fault of a turn, or ''."""
         if not 0 <= turn.role < self._roles or turn.length < 1:
             return f"role {turn.role} of {self._roles}, and {turn.length} tokens of a reply"
         for what, tokens, shape in (
@@ -153,7 +153,7 @@ def _legal_problem(turn: Turn) -> str:
 
 
 def fault_of(task: Any) -> str:
-    """What a task lacks that its protocol promises; '' where nothing is."""
+    """Return the part of its protocol that a task lacks, or ''."""
     try:
         return _attribute_fault(task)
     except foreign_errors() as error:

@@ -1,9 +1,9 @@
-"""What is wrong with a language model that somebody named."""
+"""Errors about a language model that the user named."""
 
 
 class UnusableBase(Exception):
-    """A file or folder is no model that can be trained here; the message says where, why, and what to do."""
+    """A file or folder is no model that can be trained here. The message gives the place, the reason and the remedy."""
 
 
 class Unwritable(ValueError):
-    """A vocabulary cannot write what a task says; the message says what."""
+    """A vocabulary cannot write a task's text. The message quotes it."""

@@ -1,4 +1,4 @@
-"""What roles wrote, and what it was worth."""
+"""The replies of roles, and their rewards."""
 
 from typing import NamedTuple, Self
 
@@ -20,7 +20,7 @@ class Sampled(NamedTuple):
 
     @classmethod
     def of(cls, turn: Turn, replies: TokenArray, log_probability: NDArray[np.float32]) -> Self:
-        """Replies of which what stands behind their end does not count, and none of those that nobody was asked for."""
+        """Return replies that count only up to their end, and only in episodes that asked the role."""
         ends = replies == (-1 if turn.end is None else turn.end)
         if turn.ends:
             ends |= np.isin(replies, turn.ends)
@@ -36,7 +36,7 @@ class Sampled(NamedTuple):
             places, choices = rng.integers(len(turn.allowed), size=shape), np.full(shape, len(turn.allowed))
         else:
             choices = np.broadcast_to(np.maximum(turn.legal.sum(axis=1, keepdims=True), 1), shape)
-            # One draw each, whatever is legal elsewhere: the legal token that has so many legal ones before it.
+            # One draw each, independent of other rows: the legal token that has so many legal tokens before it.
             numbers = (rng.random(shape) * choices).astype(np.int64)
             is_it = np.cumsum(turn.legal, axis=1)[:, np.newaxis] - 1 == numbers[..., np.newaxis]
             places = (is_it & turn.legal[:, np.newaxis]).argmax(axis=2)
@@ -67,7 +67,7 @@ class Replies(NamedTuple):
     """As in `Turn`."""
 
     def of_rows(self, rows: NDArray[np.bool_]) -> Self:
-        """These replies alone, whose groups are not whole any more."""
+        """Return only these replies. Their groups are no longer whole."""
         return self._replace(
             tokens=self.tokens[rows],
             log_probability=self.log_probability[rows],

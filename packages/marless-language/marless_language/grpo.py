@@ -1,18 +1,18 @@
 """Group-relative policy optimisation for roles: advantages, and the step along sums over parts of a round.
 
-Shao et al., "DeepSeekMath", 2024 (GRPO), with groups by role and turn, as in AT-GRPO (Zhao et al., "Stronger together",
-2025) and Dr. MAS (Feng et al., 2026). A reply is compared with the replies of its role to the same turn, in episodes
-that began alike. Episodes that did not ask the role do not count. Later turns of such a group have several prompts.
-AT-GRPO samples several replies to one prompt there: that is another estimator.
+The method is GRPO (Shao et al., "DeepSeekMath", 2024) with groups by role and turn, like AT-GRPO (Zhao et al.,
+"Stronger together", 2025) and Dr. MAS (Feng et al., 2026). A reply is compared with the replies of its role to the same
+turn, in episodes that began alike. Only episodes that asked the role count. Later turns of such a group have several
+prompts. AT-GRPO samples several replies to one prompt there: that is another estimator.
 
-As in Dr. GRPO (Liu et al., "Understanding R1-Zero-like training", 2025) the sum over tokens is divided by the tokens
-that the replies could have had, so that a token counts alike wherever it stands; the clip has an upper bound of its own
-(DAPO, Yu et al., 2025).
+Like in Dr. GRPO (Liu et al., "Understanding R1-Zero-like training", 2025) the sum over tokens is divided by the number
+of tokens that the replies could have had. So a token has the same weight at every position. The clip has a separate
+upper bound (DAPO, Yu et al., 2025).
 
     loss = -1 / (n R) Σ m [min(r A, clip(r, 1 - low, 1 + high) A) - kl k3 + entropy H]
 
-with r = π / μ for the policy μ that wrote the token, m = 0 behind the end of a reply, k3 = e^d - d - 1 for
-d = log base - log π, and the entropy H of π among the allowed tokens.
+Here r = π / μ for the policy μ that wrote the token, m = 0 behind the end of a reply, and k3 = e^d - d - 1 for d = log
+base - log π. H is the entropy of π among the allowed tokens.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from marless.functions.nn.adam import Adam
 from marless_language.adapter_layout import Flat
 
-# The names of a part's sums; `GRADIENT` ``[size]`` is of single precision, all others are ``[1]``, double.
+# The names of a part's sums. `GRADIENT` ``[size]`` is of single precision, all others are ``[1]``, double.
 GRADIENT, TOKENS, WRITTEN = "gradient", "tokens", "written"
 LOSS, ENTROPY, KL, CLIP_FRACTION, BASE_KL = "loss", "entropy", "kl", "clip_fraction", "base_kl"
 REWARD, REPLIES, SPREAD = "reward", "replies", "spread"
 _BY_TOKEN = (ENTROPY, KL, CLIP_FRACTION, BASE_KL)
-# Guards the division of advantages of a group that is all alike, as in the package trl.
+# Guards the division of advantages if a group's rewards are all equal, like in the package trl.
 _SPREAD_GUARD = 1e-4
 
 
@@ -38,11 +38,11 @@ class GrpoSettings(Protocol):
 
     @property
     def clip_coef(self) -> float:
-        """How far the ratio counts below 1."""
+        """The distance of the ratio below 1 that counts."""
 
     @property
     def clip_coef_high(self) -> float:
-        """How far the ratio counts above 1."""
+        """The distance of the ratio above 1 that counts."""
 
     @property
     def kl_coef(self) -> float: ...
@@ -52,7 +52,7 @@ class GrpoSettings(Protocol):
 
     @property
     def scale(self) -> Literal["none", "std"]:
-        """Whether advantages are divided by the standard deviation of their group."""
+        """True if advantages are divided by the standard deviation of their group."""
 
     @property
     def lr(self) -> float: ...
@@ -79,11 +79,11 @@ def advantages(
     scale: Literal["none", "std"],
     is_asked: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
-    """``[n]``: what each reply returned above the mean of its group of `copies` consecutive ones.
+    """Return ``[n]``: the reward of each reply above the mean of its group of `copies` consecutive replies.
 
-    Only replies that were asked for count (None: all of them); the others have 0.
+    Only replies that were asked for count (None: all of them). The others have 0.
 
-    Raises `ValueError` where the rewards are not whole groups, or one is not finite.
+    Raises `ValueError` unless the rewards are whole groups of finite numbers.
     """
     if len(rewards) % copies:
         raise ValueError(f"{len(rewards)} replies are not groups of {copies}")
@@ -106,8 +106,8 @@ def begin(adapter: Flat) -> Descent:
 
 
 def step(settings: GrpoSettings, before: Descent, sums: Sequence[Mapping[str, NDArray[Any]]]) -> Descent:
-    """One step of Adam along the mean gradient of all parts, summed in their order in double precision; none where no
-    reply could have had a token."""
+    """Take one step of Adam along the mean gradient of all parts, summed in their order in double precision. It is
+    skipped if the replies had no tokens."""
     tokens = _total(sums, TOKENS)
     if not tokens:
         return before
@@ -121,7 +121,7 @@ def step(settings: GrpoSettings, before: Descent, sums: Sequence[Mapping[str, ND
 
 
 def metrics(sums: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, float]:
-    """Means over all parts: by token what was written, by reply the rewards, and the loss as it is minimised."""
+    """Return means over all parts: of the text by token, of the rewards by reply, and the loss as it is minimised."""
     written, replies = max(1.0, _total(sums, WRITTEN)), max(1.0, _total(sums, REPLIES))
     gradient = sum((part[GRADIENT].astype(np.float64) for part in sums), np.zeros(1)) / max(1.0, _total(sums, TOKENS))
     return {

@@ -56,11 +56,11 @@ _NAMES = (*_BY_ROW, grpo.TOKENS, grpo.WRITTEN, grpo.REPLIES, grpo.REWARD, grpo.S
 
 @dataclass(frozen=True)
 class Distinct:
-    """The u different replies of a turn: those that are alike, prompt and all, are computed once.
+    """The u different replies of a turn: equal replies, with equal prompts, are computed once.
 
-    Whether the clip holds a reply depends on its ratio and on the sign of its advantage alone, so the sums of the
-    advantages above and below 0 are all that its copies bring: exactly, up to rounding. What the model reads, all
-    tokens but the last, is the same for several replies: for all to one prompt where they have one token.
+    The clip of a reply depends only on its ratio and on the sign of its advantage. So its copies only need the sums of
+    the advantages above and below 0: exactly, up to rounding. The model reads all tokens but the last, so several
+    replies share its input: for example all one-token replies to one prompt.
     """
 
     rows: NDArray[np.intp]
@@ -78,7 +78,7 @@ class Distinct:
 
     @classmethod
     def of(cls, replies: Replies, advantage: NDArray[np.float64]) -> "Distinct":
-        """Those of `replies` with their advantages ``[n]``."""
+        """Return the distinct replies of `replies`, with their advantages ``[n]``."""
         behaviour = np.ascontiguousarray(replies.log_probability, np.float32).view(np.int32)
         legal = [] if replies.legal is None else [replies.legal]
         _, rows, places, copies = np.unique(
@@ -104,7 +104,7 @@ class Rows(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What the loss of some replies is computed of: see `Replies` and `Distinct`."""
+    """The inputs of the loss of some replies, see `Replies` and `Distinct`."""
 
     picked: Tensor
     behaviour: Tensor
@@ -159,8 +159,8 @@ def _inputs(replies: Replies, distinct: Distinct, ours: slice) -> Inputs:
 def losses(
     policy: Tensor, base: Tensor | None, inputs: Inputs, settings: GrpoSettings
 ) -> tuple[Tensor, dict[str, float]]:
-    """The loss of `grpo`, not yet divided, of log-probabilities ``[rows, R, A]`` of the policy and, where it counts, of
-    the base; and the sums `_BY_ROW`."""
+    """Return the loss of `grpo`, not yet divided, and the sums `_BY_ROW`. Inputs are log-probabilities ``[rows, R, A]``
+    of the policy and, if it counts, of the base."""
     low, high = settings.clip_coef, settings.clip_coef_high
     picked = inputs.picked.unsqueeze(-1)
     log_probability = policy.gather(-1, picked).squeeze(-1)

@@ -1,4 +1,4 @@
-"""The language function: does for agents that speak what actors, learners and evaluators do for others."""
+"""The language function: for agents that speak it does the work of actors, learners and evaluators."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ from marless_language.protocol import LanguageTask
 from marless_language.registry import make
 from marless_language.trajectories import tensors_of
 
-# Episodes that are evaluated together; more would not be faster.
+# Episodes that are evaluated together. More would not be faster.
 BLOCK = 256
 
 
@@ -61,8 +61,7 @@ def _speaking(work: Work) -> Work:
 
 
 def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
-    """The roles as agents. Raises `BadRequest` for a base with another vocabulary, or for which prompts are too
-    long."""
+    """The roles as agents. Raises `BadRequest` for a base with another vocabulary, or too long prompts."""
     spec = _env_spec(task.environment)
     require_playable(task.evaluated, spec, lambda environment: _as_long(_env_spec(environment), spec))
     return [], DescribeReply(spec=spec)
@@ -79,7 +78,7 @@ def _env_spec(environment: EnvTask) -> EnvSpec:
 
 
 def _as_long(spec: EnvSpec, other: EnvSpec) -> EnvSpec:
-    """`spec` with texts as long as those of the other: who speaks reads texts of any length."""
+    """Return `spec` with texts as long as the other's, because agents that speak read texts of any length."""
     size = other.classes[0].observation_size
     return replace(spec, classes=tuple(replace(kind, observation_size=size) for kind in spec.classes))
 
@@ -89,7 +88,7 @@ def _task(environment: EnvTask) -> LanguageTask:
 
 
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
-    """Plays the task's rollouts, each by itself: its bytes do not depend on others. Raises what tasks raise."""
+    """Plays the task's rollouts, each by itself: its bytes do not depend on others. Raises the errors of tasks."""
     weights = read(blobs, task.policies)
     every, origin_ = voices(task.team, weights), origin(task, weights, task.address.round)
     marks: Tensors = {}
@@ -133,7 +132,7 @@ def _episodes(environment: EnvTask) -> Episodes:
 
 
 def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
-    """Plays the task's episodes in blocks; each block has its own random address."""
+    """Plays the task's episodes in blocks. Each block has its own random address."""
     every = voices(task.team, read(blobs, task.policies), task.greedy)
     episodes, blocks = _episodes(task.environment), list[Transcript]()
     for block, first in enumerate(range(0, task.episodes, BLOCK)):
@@ -153,7 +152,7 @@ def _luck(address: tuple[int | str, ...]) -> Callable[[int], np.random.Generator
 
 
 def _side(task: EvaluateTask) -> NDArray[np.bool_]:
-    """Which roles' returns count; raises `BadRequest` when there is no such side."""
+    """Return which roles' returns count. Raises `BadRequest` if the side is unknown."""
     sides = np.array(_task(task.environment).sides, int)
     if task.side is None:
         return np.ones(len(task.team.groups), np.bool_)

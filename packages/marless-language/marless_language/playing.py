@@ -26,7 +26,7 @@ Luck = Callable[[int], np.random.Generator]
 
 @dataclass(frozen=True)
 class Voice:
-    """How a role speaks: by an adapter, drawn or greedily, or at random where it has none."""
+    """The way that a role speaks: by an adapter, drawn or greedily, or at random without an adapter."""
 
     adapter: "Flat | None"
     acting: Literal["drawn", "greedy", "random"] = "drawn"
@@ -40,12 +40,12 @@ class Transcript(NamedTuple):
 
     @property
     def replies(self) -> int:
-        """How often a role was asked, in all episodes together."""
+        """The number of times that a role was asked, in all episodes together."""
         return int(sum(turn.is_asked.sum() for turn, _ in self.turns))
 
 
 def voices(team: Team, policies: Tensors, greedy: bool = False) -> list[Voice]:
-    """Of the team's roles in order; `greedy` as far as they have policies. Raises `BadRequest` for missing policies and
+    """Of the team's roles in order. `greedy` as far as they have policies. Raises `BadRequest` for missing policies and
     for scripted opponents."""
     of_opponents = team.opponents or Opponents(agents=())
     every = []
@@ -61,7 +61,7 @@ def voices(team: Team, policies: Tensors, greedy: bool = False) -> list[Voice]:
 
 
 def with_earlier(newest: Sequence[Voice], match: Match, earlier: Tensors) -> list[Voice]:
-    """The voices in which all roles but those of the match's side speak by the earlier policies."""
+    """Return the voices of a match: roles of other sides speak by the earlier policies."""
     acting: Literal["drawn", "greedy"] = "greedy" if match.greedy else "drawn"
     return [
         voice if role in match.agents else Voice(_adapter(earlier, match.team.groups[role]), acting)
@@ -85,7 +85,7 @@ def play(
     count: int,
     copies: int = 1,
 ) -> Transcript:
-    """`count` whole episodes, of which each `copies` consecutive ones begin alike as `rng` has it."""
+    """Play `count` whole episodes. Each `copies` consecutive episodes begin alike, by `rng`."""
     turns: list[tuple[Turn, Sampled]] = []
     turn: Turn | Outcome = episodes.reset(rng, count, copies)
     while isinstance(turn, Turn):

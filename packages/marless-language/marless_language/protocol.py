@@ -20,10 +20,10 @@ class Tokenizer(Protocol):
 
     @property
     def size(self) -> int:
-        """Tokens of the vocabulary, whose ids are 0 to `size` - 1."""
+        """The number of tokens of the vocabulary. Their ids are 0 to `size` - 1."""
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without any that mark its beginning or end; raises `ValueError` for a text that the
+        """The ids of a text, without any that mark its beginning or end. Raises `ValueError` for a text that the
         vocabulary cannot write."""
 
     def decode(self, tokens: Sequence[int]) -> str:

@@ -1,8 +1,8 @@
 """Makes language tasks by their names.
 
-A factory of another package makes a language task, and is called with the vocabulary, or None for the task's own, and
-with `task.options` as keyword arguments; or it makes games of turns, see `marless_language.games`. One with a
-parameter `resources` is given what it may ask.
+A factory of another package makes a language task, or games of turns (see `marless_language.games`). A task's factory
+is called with the vocabulary, or None for the task's own, and with `task.options` as keyword arguments. A factory with
+a parameter `resources` gets the resources that it may ask.
 """
 
 import re
@@ -31,9 +31,8 @@ _NAME = re.compile(r"text:(\w+(?:\.\w+)*):(\w+)")
 def make(task: EnvTask, tokenizer: Vocabulary | None = None) -> LanguageTask:
     """Return the task with the vocabulary of a base, or with its own vocabulary.
 
-    Raises `BadRequest` for an unknown name, options that the task does not take, a vocabulary that cannot write its
-    prompts, or a task without a vocabulary of its own where None is given; `MissingExtra` when a package is not
-    installed, `EnvironmentFault` when the task breaks.
+    Raises `BadRequest` for an unknown name, wrong options, a vocabulary that cannot write its prompts, or a missing
+    vocabulary. Raises `MissingExtra` if a package is not installed, and `EnvironmentFault` if the task breaks.
     """
     try:
         with restore_arithmetic_after(f"{task.name}, make"):
@@ -61,7 +60,7 @@ def _task_of(task: EnvTask, tokenizer: Vocabulary | None) -> LanguageTask:
 
 
 def _of_factory(task: EnvTask, factory: Callable[..., Any], tokenizer: Vocabulary | None) -> LanguageTask:
-    """What the factory of another package makes: a language task, or games that are played as one."""
+    """Return the product of another package's factory: a language task, or games that are played as one."""
     if _makes(factory, _is_task, "LanguageTask"):
         of_package: LanguageTask = factory(tokenizer, **task.options, **resources_for(factory, task.options))
         return of_package
@@ -87,7 +86,7 @@ def _makes(factory: Callable[..., Any], predicate: Callable[[type], bool], name:
 
 
 def _factory(name: str) -> Callable[..., Any]:
-    """The factory of another package, which is inspected before it is called; raises as `make`."""
+    """The factory of another package, which is inspected before it is called. Raises as `make`."""
     if not name.startswith(OWN):
         raise ValueError(unknown_task(name))
     match = _NAME.fullmatch(name)

@@ -1,4 +1,4 @@
-"""GRPO as the coordinator knows it: settings, its stage and what a group of roles learns."""
+"""GRPO for the coordinator: settings, its stage and the data that a group of roles learns from."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal

@@ -23,7 +23,7 @@ class Symbols:
         self._lengths = sorted({len(symbol) for symbol in self.symbols}, reverse=True)
 
     def encode(self, text: str) -> list[int]:
-        """The numbers of the symbols; raises `Unwritable` where the text has others."""
+        """The numbers of the symbols. Raises `Unwritable` where the text has others."""
         return self._encoded(text, None)
 
     def encode_plain(self, text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""Rollouts of a language task: the tensors of their objects, and what roles learn from."""
+"""Rollouts of a language task: the tensors of their objects, and the learning data of roles."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from marless_language.protocol import Turn
 
 Array = NDArray[Any]
 
-# Of a turn: its tokens, how many of them are the prompt, whose turn it is, and what `Replies` says of replies.
+# Of a turn: its tokens, the length of the prompt, its role, and the fields of `Replies` about replies.
 _TOKENS, _PROMPT, _ROLE, _ALLOWED, _LOG_PROBABILITY, _MASK, _LEGAL, _COMMON = (
     "tokens",
     "prompt",
@@ -32,7 +32,7 @@ _REWARD = "reward"
 
 
 def tensors_of(rollout: int, turns: Sequence[tuple[Turn, Sampled]], rewards: NDArray[np.float64]) -> dict[str, Array]:
-    """A rollout's tensors by name; rewards are ``[E, roles]``."""
+    """A rollout's tensors by name. Rewards are ``[E, roles]``."""
     tensors: dict[str, Array] = {_REWARD: rewards}
     for number, (turn, sampled) in enumerate(turns):
         arrays: dict[str, Array] = {
@@ -63,7 +63,7 @@ class Experience:
     turns: tuple[Replies, ...]
 
     def of_group(self, team: Team, group: int, copies: int) -> list[Replies]:
-        """The replies that a group learns from: those of its roles, in groups of `copies` that began alike."""
+        """Return the replies that a group learns from: its roles' replies, in groups of `copies` that began alike."""
         roles = [role for role in team.learners if team.groups[role] == group]
         return [
             replies._replace(copies=copies) for replies in self.turns if replies.role in roles and len(replies.tokens)
@@ -71,14 +71,14 @@ class Experience:
 
 
 def join(spec: EnvSpec, tensors: Mapping[str, Array], rollouts: Sequence[int]) -> Experience:
-    """Joins the tensors of `rollouts`, which `tensors_of` names; raises `BadRequest` where their turns differ."""
+    """Joins the tensors of `rollouts`, which `tensors_of` names. Raises `BadRequest` where their turns differ."""
     by_rollout = [tensors_below(tensors, f"{rollout_prefix(rollout)}/") for rollout in rollouts]
     turns = [_joined_turn(spec, by_rollout, number) for number in range(spec.horizon)]
     return Experience(len(rollouts), tuple(turn for turn in turns if turn is not None))
 
 
 def _joined_turn(spec: EnvSpec, by_rollout: list[dict[str, Array]], number: int) -> Replies | None:
-    """None for a turn that no rollout has."""
+    """Return None for a turn that is in no rollout."""
     parts = [tensors_below(tensors, f"{_turn(number)}/") for tensors in by_rollout]
     if not any(parts):
         return None
@@ -117,5 +117,5 @@ def _joined_turn(spec: EnvSpec, by_rollout: list[dict[str, Array]], number: int)
 
 
 def _is_earlier(tensors: Mapping[str, Array], role: int) -> bool:
-    """Whether the role spoke by policies of an earlier round."""
+    """Return whether the role spoke by policies of an earlier round."""
     return EARLIER in tensors and bool(tensors[EARLIER][role])

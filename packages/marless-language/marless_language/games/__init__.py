@@ -1,1 +1,1 @@
-"""Games of other packages, in which players take turns, as language tasks."""
+"""Games of other packages, with players that take turns, as language tasks."""

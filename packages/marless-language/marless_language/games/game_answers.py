@@ -41,7 +41,7 @@ def _message(guard: Guard, message: Any) -> str:
 
 
 def is_over(guard: Guard, answer: Any) -> bool:
-    """Whether the game is over. Raises `EnvironmentFault`."""
+    """Return whether the game is over. Raises `EnvironmentFault`."""
     first = answer[0] if isinstance(answer, tuple | list) and len(answer) == 2 else answer
     if isinstance(first, Integral | np.bool_) and first in (0, 1):
         return bool(first)
@@ -49,7 +49,7 @@ def is_over(guard: Guard, answer: Any) -> bool:
 
 
 def rewards_by_player(guard: Guard, answer: Any, roles: Sequence[str]) -> list[float] | None:
-    """The rewards of all players, 0 for a player that is not mentioned. None if there are no rewards. Raises
+    """The rewards of all players, 0 for a player that is not mentioned. None without rewards. Raises
     `EnvironmentFault`."""
     is_pair = isinstance(answer, tuple) and len(answer) == 2 and not all(isinstance(part, Real) for part in answer)
     rewards = answer[0] if is_pair else answer

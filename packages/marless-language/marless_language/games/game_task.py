@@ -1,8 +1,8 @@
-"""Games in which players take turns, as a language task: each episode is a game of its own.
+"""Games with players that take turns, as a language task: each episode is a separate game.
 
-All episodes take their turns together, and whose turn it is, and for how long a game goes on, may differ from one to
-another. So roles are asked in order, over and over: in an episode in which it is another's turn, or whose game is over,
-the role is not asked (`Turn.legal`), and waits. A game that is not over after all turns is cut off there.
+All episodes take their turns together. The current player and the length of a game may differ between episodes. So
+roles are asked in order, over and over. A role waits in episodes with another player's turn or an ended game
+(`Turn.legal`). A game that is not over after all turns is cut off there.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from marless_language.protocol import LegalArray, Lesson, Outcome, TokenArray, T
 from marless_language.tasks.lessons import any_legal, lessons_of_play
 
 _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes
-# So many games show a teacher's pupil what may be replied.
+# So many games show a teacher's pupil the legal replies.
 _GAMES = 128
 
 
@@ -26,14 +26,14 @@ class Game(Protocol):
 
     @property
     def player(self) -> int | None:
-        """Whose turn it is; None when the game is over."""
+        """The player of this turn, or None when the game is over."""
 
     @property
     def rewards(self) -> Sequence[float]:
-        """What each player has got so far."""
+        """The rewards of each player so far."""
 
     def read(self) -> Sequence[int]:
-        """The tokens that the player reads whose turn it is."""
+        """Return the tokens that the player of this turn reads."""
 
     def legal(self) -> LegalArray:
         """``[A]``: which of the allowed tokens the player's reply may consist of."""
@@ -47,7 +47,7 @@ class Game(Protocol):
 
 @dataclass(frozen=True)
 class Rules:
-    """What all episodes have in common."""
+    """The common properties of all episodes."""
 
     roles: tuple[str, ...]
     sides: tuple[int, ...]
@@ -64,7 +64,7 @@ class Rules:
 
 
 class GameTask:
-    """The task; see the module."""
+    """The task. See the module."""
 
     def __init__(self, tokenizer: Vocabulary, rules: Rules, begin: Callable[[int], Game]) -> None:
         """`begin` begins a game with a seed, a number from 0 to 2³¹ - 1."""

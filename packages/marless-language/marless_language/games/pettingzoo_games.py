@@ -1,9 +1,10 @@
 """PettingZoo's games of turns, `AECEnv`, as games of tokens.
 
-An action is one token, the character of its number: 0 to 9, then A to Z and a to z. What a player reads is the text
-that the environment's method `text_of` returns for an agent, or without one the numbers of its observation as a network
-sees it, a character each. Rewards are summed over the game. `task.options` are the factory's keyword arguments, and
-`horizon`, the most turns of a game, and `sides`, as for networks; `prompt` is the most tokens of a text that is read.
+An action is one token, the character of its number: 0 to 9, then A to Z and a to z. A player reads the text from the
+environment's method `text_of` for an agent. Without it, the player reads the numbers of its observation, encoded like
+for a network, a character each. Rewards are summed over the game. `task.options` are the factory's keyword arguments,
+and `horizon`, the most turns of a game, and `sides`, as for networks. `prompt` is the most tokens of a text that is
+read.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,9 +29,9 @@ from marless_language.tasks.prompts import numbers_of, single_tokens
 
 
 def make(task: EnvTask, factory: Callable[..., Any], tokenizer: Vocabulary | None) -> GameTask:
-    """The task with the vocabulary of a base, or with one of its own.
+    """Return the task with the vocabulary of a base, or with its default vocabulary.
 
-    Raises `ValueError` for a vocabulary without a token for each numeral, and what `adapter.make` raises of the same
+    Raises `ValueError` for a vocabulary without a token for each numeral, and the errors of `adapter.make` for the same
     environments with networks.
     """
     inner, vocabulary = without_options(task, "prompt"), tokenizer or CHARACTERS
@@ -65,7 +66,7 @@ def _guard(task: EnvTask, factory: Callable[..., Any]) -> Guard:
 
 
 def _actions(task: EnvTask, agent: Agent) -> int:
-    """How many actions an agent has, which is one choice."""
+    """Return the number of an agent's actions, which is one choice."""
     action = agent.codec.action
     if action.continuous or action.branches or not 1 < action.actions <= len(NUMERALS):
         raise Unsupported(
@@ -83,7 +84,7 @@ def _prompt(task: EnvTask, guard: Guard, agents: Sequence[Agent]) -> int:
 
 @dataclass(frozen=True)
 class Board:
-    """What all games have in common."""
+    """The common properties of all games."""
 
     agents: tuple[Agent, ...]
     vocabulary: Vocabulary
@@ -94,10 +95,10 @@ class Board:
 
 
 class PettingZooGame:
-    """One game; see `marless_language.games.game_task.Game`."""
+    """One game. See `marless_language.games.game_task.Game`."""
 
     def __init__(self, guard: Guard, board: Board, seed: int) -> None:
-        """Begins it; raises `EnvironmentFault`."""
+        """Begins it. Raises `EnvironmentFault`."""
         self._guard, self._board, self._draws = guard, board, Draws(seed)
         self._places = {agent.key: place for place, agent in enumerate(board.agents)}
         self.rewards = [0.0] * len(board.agents)
@@ -105,7 +106,7 @@ class PettingZooGame:
             self._look(guard.call("reset", seed)[0])
 
     def _look(self, observations: dict[Any, Any]) -> None:
-        """Keeps what the player sees whose turn it is."""
+        """Keep the observation of the player of this turn."""
         environment, self.player = self._guard.environment, None
         if environment.agents:
             key = environment.game.agent_selection
@@ -117,11 +118,11 @@ class PettingZooGame:
 
     @property
     def _agent(self) -> Agent:
-        assert self.player is not None  # nobody is asked when it is over
+        assert self.player is not None  # an ended game asks no player
         return self._board.agents[self.player]
 
     def read(self) -> Sequence[int]:
-        """See `Game.read`; raises `EnvironmentFault` for numbers that have no numeral each."""
+        """See `Game.read`. Raises `EnvironmentFault` for numbers that have no numeral each."""
         game, key = self._guard.environment.game, self._agent.key
         if hasattr(game, "text_of"):
             return self._board.vocabulary.encode_plain(self._text_of(game, key))
@@ -152,10 +153,10 @@ class PettingZooGame:
         return legal
 
     def reply(self, tokens: TokenArray) -> None:
-        """See `Game.reply`; raises `EnvironmentFault`."""
+        """See `Game.reply`. Raises `EnvironmentFault`."""
         number = int(numbers_of(tokens, self._board.numerals)[0])
         action = self._agent.codec.decode(np.array([number]), ())
-        # What the others do has no effect, but what they observe is asked for.
+        # The other players' actions have no effect, but their observations are asked for.
         with self._draws:
             observations, rewards, *_ = self._guard.call("step", dict.fromkeys(self._guard.environment.agents, action))
             self._guard.steps += 1

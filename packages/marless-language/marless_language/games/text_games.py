@@ -1,17 +1,17 @@
 """Games of text, as the package textarena has them, as games of tokens.
 
-A game has `reset(num_players, seed)`, `get_observation()`, which returns the number of the player whose turn it is and
-a text or a list of messages, `step(text)`, which returns whether the game is over, and infos, and `close()`, which
-returns the rewards, alone or before infos. Rewards are a dictionary by player or a list of all, or None in a game that
-was cut off. A message is a text, has it as its second part, or is a dictionary with `content`. `task.options` are the
-factory's keyword arguments and
+A game has these methods. `reset(num_players, seed)` begins it. `get_observation()` returns the number of the current
+player and a text or a list of messages. `step(text)` returns whether the game is over, and infos. `close()` returns the
+rewards, alone or before infos. Rewards are a dictionary by player or a list of all, or None in a game that was cut off.
+A message is a text, has it as its second part, or is a dictionary with `content`. `task.options` are the factory's
+keyword arguments and
 
 * `players`, by default 2, and `sides`, the players' names from player_0 on, as for networks;
-* `horizon`, the most turns of a game, `prompt`, the most tokens that are read of a text, from its end, and `reply`, the
-  most tokens of a reply, which a new line or a mark of the vocabulary ends;
-* `phrases`, with ``|`` between them: what a small model learns to say before it plays.
+* `horizon`, the most turns of a game, `prompt`, the most tokens read from the end of a text, and `reply`, the most
+  tokens of a reply. A new line or a mark of the vocabulary ends it;
+* `phrases`, with ``|`` between them: texts that a small model learns to say before it plays.
 
-Each game has states of its own of Python's and numpy's global generators of random numbers.
+Each game has separate states of Python's and numpy's global generators of random numbers.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,13 +35,13 @@ _OPTIONS = ("players", "sides", "horizon", "prompt", "reply", "phrases")
 
 
 def is_text_game(kind: type) -> bool:
-    """Whether a class has the interface of a game of text."""
+    """Return whether a class has the interface of a game of text."""
     return all(hasattr(kind, name) for name in _METHODS)
 
 
 def make(task: EnvTask, factory: Callable[..., Any], tokenizer: Vocabulary | None) -> GameTask:
-    """The task with the vocabulary of a base, or with one of its own; raises `ValueError` for options that are missing
-    or wrong, `Unsupported` for another interface."""
+    """Return the task with the vocabulary of a base, or with its default vocabulary. Raises `ValueError` for missing or
+    wrong options, and `Unsupported` for another interface."""
     vocabulary, options = tokenizer or CHARACTERS, without_options(task, *_OPTIONS).options
     players = count_of(task, "players", "how many there are") if "players" in task.options else 2
     roles = tuple(f"player_{player}" for player in range(players))
@@ -80,12 +80,12 @@ def _phrases(task: EnvTask, vocabulary: Vocabulary, length: int, end: int) -> tu
 
 
 class TextGame:
-    """One game; see `marless_language.games.game_task.Game`."""
+    """One game. See `marless_language.games.game_task.Game`."""
 
     player: int | None
 
     def __init__(self, guard: Guard, rules: Rules, vocabulary: Vocabulary, seed: int) -> None:
-        """Begins it; raises `EnvironmentFault`."""
+        """Begins it. Raises `EnvironmentFault`."""
         self._guard, self._rules, self._vocabulary = guard, rules, vocabulary
         self._draws, self.rewards = Draws(seed), [0.0] * len(rules.roles)
         with self._draws:
@@ -106,7 +106,7 @@ class TextGame:
         return np.ones(len(self._rules.allowed), np.bool_)
 
     def reply(self, tokens: TokenArray) -> None:
-        """See `Game.reply`; raises `EnvironmentFault`."""
+        """See `Game.reply`. Raises `EnvironmentFault`."""
         with self._draws:
             answer = self._guard.call("step", line_of(tokens.tolist(), self._vocabulary))
             has_ended = is_over(self._guard, answer)

@@ -1,4 +1,4 @@
-"""What games of other packages are written with: the vocabulary of those without a language model, and options."""
+"""The texts of other packages' games: the default vocabulary without a language model, and options."""
 
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
@@ -34,7 +34,7 @@ def line_of(tokens: Sequence[int], vocabulary: Vocabulary) -> str:
 
 
 def count_of(task: EnvTask, option: str, what: str) -> int:
-    """An option that is a whole number above 0; raises `ValueError`."""
+    """An option that is a whole number above 0. Raises `ValueError`."""
     value = task.options.get(option)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{task.name}: set task.options.{option}, {what}, to a whole number of at least 1")
@@ -42,5 +42,5 @@ def count_of(task: EnvTask, option: str, what: str) -> int:
 
 
 def without_options(task: EnvTask, *names: str) -> EnvTask:
-    """The task without options that are not its factory's."""
+    """Return the task with only its factory's options."""
     return replace(task, options={name: value for name, value in task.options.items() if name not in names})

@@ -1,7 +1,7 @@
 """A base: a frozen language model in one object, which is mapped into memory and not read.
 
-It is made once of a Hugging Face folder or a GGUF file; nothing is ever fetched. Numbers are of single precision. Who
-opens the same file shares its pages with all others on the machine.
+It is made once of a Hugging Face folder or a GGUF file. Nothing is ever fetched. Numbers are of single precision. All
+processes of a machine that open the same file share its pages.
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,7 +55,7 @@ class Base:
 def convert(source: Path, tokenizer: str = "") -> bytes:
     """A base's object from a folder with config.json and safetensors, or from a file in the format GGUF.
 
-    `tokenizer` is that of the base where the source has none. Equal sources give equal bytes. Raises `UnusableBase`,
+    `tokenizer` is the base's tokenizer if the source has none. Equal sources give equal bytes. Raises `UnusableBase`,
     `MissingExtra` and `OSError`.
     """
     with enough_memory(str(source)):
@@ -102,7 +102,7 @@ def _serialise(tensors: Mapping[str, NDArray[np.float32]], metadata: Mapping[str
 
 
 def open_base(path: Path) -> Base:
-    """The base in a file, which is mapped and not read; raises `UnusableBase` where it is none, and `OSError`."""
+    """The base in a file, which is mapped and not read. Raises `UnusableBase` where it is none, and `OSError`."""
     header = read_header(path)
     with enough_memory(str(path)), _readable(str(path)):
         file: Any = safe_open(path, "pt")
@@ -122,7 +122,7 @@ def _readable(name: str) -> Iterator[None]:
 
 @contextmanager
 def enough_memory(name: str) -> Iterator[None]:
-    """Turns what libraries raise without memory into `UnusableBase`."""
+    """Turn libraries' errors about missing memory into `UnusableBase`."""
     try:
         yield
     except (MemoryError, OSError, RuntimeError) as error:

@@ -79,7 +79,7 @@ class Container:
         return struct.unpack(f"<{kind}", self._take(struct.calcsize(f"<{kind}")))[0]
 
     def _count(self, least: int) -> int:
-        """How many things follow. Each of them takes at least so many bytes."""
+        """Return the number of the following items. Each of them takes at least so many bytes."""
         count = int(self._number("Q"))
         if count * least > len(self._bytes):
             raise ValueError(f"{count} things are announced in a file of {len(self._bytes)} bytes")

@@ -18,7 +18,7 @@ from marless_language.model.gguf_container import Container
 from marless_language.model.gguf_tokenizer import tokenizer_of_fields
 from marless_language.model.llama import require_tensors
 
-# GGUF's names of tensors, and those of Hugging Face.
+# GGUF's names of tensors, and Hugging Face's names.
 _NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _IN_LAYERS = {
     "attn_q": "self_attn.q_proj",
@@ -53,7 +53,7 @@ _NO_FLOATS = ("F64", "I8", "I16", "I32", "I64", "Q8_1", "Q8_K", "Q1_0", "NVFP4")
 
 
 def read_gguf(path: Path) -> tuple[LlamaShape, dict[str, NDArray[np.float32]], str]:
-    """The shape, the tensors by Hugging Face's names and the tokenizer of the model; raises `UnusableBase`,
+    """The shape, the tensors by Hugging Face's names and the tokenizer of the model. Raises `UnusableBase`,
     `MissingExtra` and `OSError`."""
     try:
         import gguf

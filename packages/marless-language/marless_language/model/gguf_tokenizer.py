@@ -15,8 +15,8 @@ _SPLITS: dict[str, dict[str, Any]] = {
     "gpt-2": _GPT2,
     "smollm": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, _GPT2]},
 }
-# Of a token's kinds: a piece of text, a mark such as the end of a message, a text that is always one token, and a
-# number without a text.
+# Kinds of tokens: a piece of text, a mark such as the end of a message, a text that is always one token, and an unused
+# number.
 _NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5
 _READ = ("model", "pre", "tokens", "token_type", "merges")
 # The meanings of marks, and whether they are put around a text: here they never are.
@@ -72,7 +72,7 @@ def _others(fields: Mapping[str, Any]) -> str:
 
 
 def _problem(tokens: Any, kinds: Any, merges: Any) -> str:
-    """Why a vocabulary cannot be reproduced exactly, or ''."""
+    """Return the reason why a vocabulary cannot be reproduced exactly, or ''."""
     for name, values, kind in (("tokens", tokens, str), ("token_type", kinds, int), ("merges", merges, str)):
         if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
             return f"{_PREFIX}{name} is no list of {'texts' if kind is str else 'whole numbers'}"

@@ -1,5 +1,5 @@
-"""Reads a model of the Llama family from a local folder in the layout of Hugging Face: the files that its packages
-read, and every tensor in them."""
+"""Reads a model of the Llama family from a local folder in the layout of Hugging Face. It reads the files that Hugging
+Face's packages read, and every tensor in them."""
 
 import re
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ class _TokenizerConfig(msgspec.Struct):
 
 
 def read_folder(folder: Path) -> tuple[LlamaShape, Tensors, str]:
-    """The shape, the tensors by name and the tokenizer ('' for none) of the model; raises `UnusableBase`, `OSError`."""
+    """The shape, the tensors by name and the tokenizer ('' for none) of the model. Raises `UnusableBase`, `OSError`."""
     shape = shape_of(folder)
     require_possible(shape, str(folder / CONFIG))
     tensors = Tensors()
@@ -90,7 +90,7 @@ def _tokens_elsewhere(folder: Path) -> Iterator[tuple[Path, str, int]]:
 
 
 def _files(folder: Path) -> dict[Path, frozenset[str] | None]:
-    """The files with the weights, and the tensors of each as the index has them. None: there is no index."""
+    """The files with the weights, and the tensors of each as the index has them. None without an index."""
     if adapter := next((name for name in _ADAPTER if (folder / name).exists()), None):
         raise UnusableBase(
             f"{folder} holds {adapter}, an adapter: merge it into its model with peft, or take its files out"
@@ -147,7 +147,7 @@ def _tensors(file: Any, path: Path, shape: LlamaShape, names: frozenset[str] | N
 
 
 def _is_plain(speeds: NDArray[np.float32], shape: LlamaShape) -> bool:
-    """Whether positions turn so fast as `llama.rotations` has it, up to the digits of half precision."""
+    """Return whether positions turn so fast as `llama.rotations` has it, up to the digits of half precision."""
     usual = shape.rope_theta ** -(np.arange(0, shape.head_size, 2) / shape.head_size)
     return speeds.shape == usual.shape and np.allclose(speeds, usual, rtol=0.01, atol=1e-7)
 

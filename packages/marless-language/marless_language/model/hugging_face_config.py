@@ -119,7 +119,7 @@ def _require_plain(settings: dict[str, Any], path: Path) -> None:
 
 
 def _theta(config: Config, settings: dict[str, Any], path: Path) -> float:
-    """How fast positions turn. The file may have it in two places, which must agree."""
+    """Return the speed by which positions turn. The file may have it in two places, which must agree."""
     bases = {config.rope_theta} if "rope_theta" in settings else set[float]()
     for name, table in (("rope_parameters", config.rope_parameters), ("rope_scaling", config.rope_scaling)):
         for key, value in (table or {}).items():

@@ -1,8 +1,8 @@
 """The forward pass of the Llama family (Touvron et al., 2023), layer by layer.
 
-It is written out here, and not taken from the package transformers, because layers below the adapters are computed once
-and kept, the last layer only at the positions of the reply, and because every operation must be known for a row to come
-out the same beside any others.
+It is written out here instead of using the package transformers. Layers below the adapters are computed once and kept,
+and the last layer only at the positions of the reply. Also, every operation must be known, so that a row has the same
+result in any batch.
 """
 
 from collections.abc import Mapping
@@ -93,10 +93,10 @@ class Layer(NamedTuple):
 def forward(
     layer: Layer, inputs: Tensor, rotation: Tensor, past: Past | None = None, last: int | None = None
 ) -> tuple[Tensor, Past]:
-    """The layer's outputs ``[rows, positions, hidden]`` at the `last` positions (None: at all), and what later
-    positions need of it.
+    """Return the layer's outputs ``[rows, positions, hidden]`` at the `last` positions (None: at all), and the data for
+    later positions.
 
-    `rotation` is that of `rotations` at the positions of the inputs. The inputs follow those of `past`.
+    `rotation` comes from `rotations` at the positions of the inputs. The inputs follow the positions of `past`.
     """
     keep = inputs.shape[1] if last is None else last
     normed = layer.norm(BEFORE_ATTENTION, inputs)
@@ -113,7 +113,7 @@ def forward(
 
 
 def attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """Causal attention ``[rows, Q, heads * head_size]`` of the last Q positions over all K; a group of heads shares
+    """Causal attention ``[rows, Q, heads * head_size]`` of the last Q positions over all K. A group of heads shares
     keys and values."""
     rows, heads, ours, size = queries.shape
     shared, positions = keys.shape[1:3]
@@ -129,8 +129,8 @@ def attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 def _products(queries: Tensor, keys: Tensor) -> Tensor:
     """``queries keysᵀ`` of every row and head.
 
-    Where a row's results do not begin at a whole line of memory, their last digits would depend on its place among the
-    others, unless its keys are one array.
+    If a row's results began within a line of memory, their last digits would depend on its place in the batch. One
+    array of keys avoids this.
     """
     keys = keys.contiguous() if keys.shape[2] % _LINE else keys
     return queries @ keys.transpose(2, 3)
@@ -157,7 +157,7 @@ def rotations(shape: LlamaShape, positions: int) -> Tensor:
 
 
 def rotate(inputs: Tensor, rotation: Tensor) -> Tensor:
-    """Su et al., "RoFormer", 2021; the halves of a head are the two coordinates, as in Hugging Face's checkpoints."""
+    """Su et al., "RoFormer", 2021. The halves of a head are the two coordinates, like in Hugging Face's checkpoints."""
     first, second = inputs.chunk(2, -1)
     turned: Tensor = inputs * rotation[0] + torch.cat((-second, first), -1) * rotation[1]
     return turned

@@ -17,7 +17,7 @@ _PREFIX = "base_model.model."
 
 
 def write_adapter(layout: AdapterLayout, adapter: Flat, folder: Path, base: str) -> None:
-    """Writes an adapter into an existing folder; `base` is the path or name of the model that it belongs to."""
+    """Writes an adapter into an existing folder. `base` is the path or name of the model that it belongs to."""
     config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
@@ -36,7 +36,7 @@ def write_adapter(layout: AdapterLayout, adapter: Flat, folder: Path, base: str)
 
 
 def write_base(base: Base, folder: Path) -> None:
-    """Writes a base into an existing folder as Hugging Face's packages read it; its tokenizer only if it is theirs."""
+    """Writes a base into an existing folder as Hugging Face's packages read it. Its tokenizer only if it is theirs."""
     folder.joinpath(CONFIG).write_text(to_json_text(config_of(base.shape)), encoding="utf-8")
     folder.joinpath("model.safetensors").write_bytes(save_tensors(dict(base.weights), metadata={"format": "pt"}))
     if "model" in from_json(base.header.tokenizer, dict[str, object]):

@@ -43,9 +43,9 @@ class Pretraining:
 
 
 def pretrain(lessons: Sequence[Lesson], symbols: Symbols, context: int, seed: int, settings: Pretraining) -> bytes:
-    """The object of a base that has learned to reply as in the lessons; `context` tokens are the most it reads.
+    """Return the object of a base that has learned the lessons' replies. It reads at most `context` tokens.
 
-    Turns take steps in turn, each on rows drawn at the address (seed, "pretrain", step); the rate falls linearly to 0.
+    Turns take steps in turn, each on rows drawn at the address (seed, "pretrain", step). The rate falls linearly to 0.
     Equal arguments give equal bytes.
     """
     compute_alike()
@@ -74,11 +74,11 @@ def pretrain(lessons: Sequence[Lesson], symbols: Symbols, context: int, seed: in
 
 
 def _initial(shape: LlamaShape, seed: int) -> dict[str, Tensor]:
-    """Matrices with variances of one over their inputs, four times that of the embedding.
+    """Draw matrices with variances of one over their inputs, and the embedding with four times its share.
 
     The embedding is the head too, and the outputs that it multiplies have a fixed norm. So the length of its rows
-    bounds how sure a reply can become once adapters learn beside it: from the deviations of .02 that are usual in large
-    models, adapters of a model of 64 units could not bring a token above a probability of .9.
+    bounds the certainty of a reply once adapters learn in addition. Large models usually have deviations of 0.02. With
+    these, adapters of a model of 64 units could not bring a token above a probability of 0.9.
     """
     rng, weights = generator(seed, "pretrain", "initialise"), dict[str, Tensor]()
     for name, sizes in tensor_shapes(shape).items():

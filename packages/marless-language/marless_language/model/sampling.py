@@ -1,7 +1,7 @@
 """Replies of a role: the Gumbel-max trick at temperature 1 over the allowed tokens, with noise drawn by address.
 
-The shapes depend on the turn alone, and rows are computed in parts of fixed size: a reply depends on its prompt, its
-noise and the adapter, and on nothing else.
+The shapes depend on the turn alone, and rows are computed in parts of fixed size. So a reply depends only on its
+prompt, its noise and the adapter.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from marless_language.model.speaker import ROWS, Speaker, among, chunks
 from marless_language.protocol import LegalArray, TokenArray, Turn
 
 Noise = NDArray[np.float32]
-# Rows that go on token by token together; they keep their keys and values meanwhile.
+# Rows that continue token by token together. They keep their keys and values meanwhile.
 _GOING_ON = 32
 
 
@@ -26,7 +26,7 @@ _GOING_ON = 32
 def sample(speaker: Speaker, adapter: Flat | None, turn: Turn, noise: Noise | None) -> Sampled:
     """Replies to the turn's prompts by the adapter, or by the base alone where there is none.
 
-    `noise` ``[E, R, A]`` are standard Gumbel numbers; without it the likeliest token is taken each time. Raises
+    `noise` ``[E, R, A]`` are standard Gumbel numbers. Without it the likeliest token is taken each time. Raises
     `UnusableBase` where the model cannot read the prompts with their replies, or misses one of the tokens.
     """
     speaker.require_readable(turn.prompts, turn.length)

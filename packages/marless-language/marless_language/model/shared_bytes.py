@@ -1,8 +1,8 @@
-"""Bytes that processes of one origin share: what one of them has computed, the others find.
+"""Bytes that processes of one origin share: each finds the results of the others.
 
-They are in memory without a name, which a process makes before it forks and which goes with the last fork. Nothing
-depends on what is kept: an entry counts only where its hash is right, so a process that ends at any moment, or code of
-others that writes there, costs time and never a number.
+They are in memory without a name, which a process makes before it forks and which goes with the last fork. Results do
+not depend on the kept entries, because an entry counts only if its hash is right. So a process that ends at any moment,
+or foreign code that writes there, costs only time.
 """
 
 import fcntl
@@ -14,12 +14,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 
-# The hash of a key with its bytes, and how many bytes there are; and at the beginning, where the last entry ends.
+# The hash of a key with its bytes, and the number of bytes. At the beginning is the end of the last entry.
 _ENTRY, _END = struct.Struct("<32s32sQ"), struct.Struct("<Q")
 
 
 class SharedBytes:
-    """Entries of at most `most_bytes` together, the first that come; none where the system has no such memory."""
+    """Entries of at most `most_bytes` together, the first that come. Empty if the system lacks such memory."""
 
     def __init__(self, most_bytes: int) -> None:
         self._memory: mmap.mmap | None = None
@@ -41,7 +41,7 @@ class SharedBytes:
         return body if _digest(key, body) == digest else None
 
     def put(self, key: bytes, body: bytes) -> None:
-        """Keeps the bytes where there is room; the first ones of a key stay."""
+        """Keeps the bytes where there is room. The first ones of a key stay."""
         name = sha256(key).digest()
         with self._locked() as memory:
             if memory is None or name in self._places:
@@ -52,13 +52,12 @@ class SharedBytes:
                 return
             memory[start + _ENTRY.size : end] = body
             _ENTRY.pack_into(memory, start, name, _digest(key, body), len(body))
-            _END.pack_into(memory, 0, end)  # last: until then nobody sees the entry
+            _END.pack_into(memory, 0, end)  # last: until then the entry is invisible
             self._look(memory)
 
     @contextmanager
     def _locked(self) -> Iterator[mmap.mmap | None]:
-        """The memory, of which this process knows all entries, while no other writes there; None where there is
-        none."""
+        """Give the memory, or None. This process knows all its entries, and other processes do not write there."""
         memory = self._memory
         try:
             if memory is not None:
@@ -84,7 +83,7 @@ class SharedBytes:
 
 @dataclass(frozen=True)
 class Below:
-    """The entries whose keys begin so."""
+    """The entries with keys that begin so."""
 
     shared: SharedBytes
     prefix: bytes

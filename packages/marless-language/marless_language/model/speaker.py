@@ -1,8 +1,8 @@
 """A base that adapters speak through: the frozen trunk below them once per sequence, the layers above for each of them.
 
-Every product is computed for `ROWS` sequences of equal length, filled up with copies, in one thread, but for the tokens
-that all sequences begin with, which are always computed for one. So what comes of a sequence depends neither on those
-beside it nor on what is kept: the trunk's activations, by the tokens they come of; and threads may share such parts.
+Every product is computed for `ROWS` sequences of equal length, filled up with copies, in one thread. Only the tokens
+that all sequences begin with are computed for one sequence. So a sequence's result is independent of the other
+sequences and of the kept activations (the trunk's, by their tokens). Threads may share such parts.
 """
 
 import os
@@ -40,14 +40,14 @@ _CACHE_BYTES = 256 * 2**20
 # Of a model with smaller ones an operation takes microseconds, and threads would wait for the interpreter.
 _LEAST_HIDDEN = 256
 
-# Beginnings of prompts of which the trunk is kept: some megabytes each, of a large model.
+# The most beginnings of prompts with a kept trunk: some megabytes each in a large model.
 _MOST_OPENINGS = 16
 
 Part = TypeVar("Part")
 
 
 class Opening(NamedTuple):
-    """What the trunk makes of the C tokens that all sequences of a turn begin with."""
+    """The trunk's outputs for the C tokens that all sequences of a turn begin with."""
 
     hidden: Tensor
     """``[1, C, hidden]``: the inputs of the lowest adapted layer."""
@@ -56,7 +56,7 @@ class Opening(NamedTuple):
 
 
 class ByteStore(Protocol):
-    """What this process or another one has kept by a key, if anything."""
+    """Bytes that this process or another one has kept by a key, if any."""
 
     def get(self, key: bytes) -> bytes | None: ...
 
@@ -64,7 +64,7 @@ class ByteStore(Protocol):
 
 
 class Speaker:
-    """A base and the place of the adapters in it; roles and tenants share one, each with an adapter of its own."""
+    """A base and the place of the adapters in it. Roles and tenants share it, each with a separate adapter."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Speaker:
         store: ByteStore | None = None,
     ) -> None:
         """Keeps activations of the trunk up to `cache_bytes`, and beyond this process in `store`. So many `threads`
-        share the parts of `each_part`; None: as many as there are cores, if the model is large enough for them."""
+        share the parts of `each_part`. None: as many as there are cores, if the model is large enough for them."""
         compute_alike()
         self.base, self.layout = base, layout
         fitting = _cores() if base.shape.hidden >= _LEAST_HIDDEN else 1
@@ -86,14 +86,15 @@ class Speaker:
         self._openings = OrderedDict[bytes, Opening]()
 
     def matrices(self, adapter: Flat | None, gradient: bool = False) -> dict[str, Tensor]:
-        """The adapter's matrices by name, leaves of a graph if `gradient`; none for None, which is the base alone."""
+        """Return the adapter's matrices by name, leaves of a graph if `gradient`. For None (the base alone) it is
+        empty."""
         if adapter is None:
             return {}
         arrays = self.layout.split(np.array(adapter, np.float32))  # torch warns of arrays that cannot be written
         return {name: torch.from_numpy(array).requires_grad_(gradient) for name, array in arrays.items()}
 
     def opening(self, tokens: TokenArray) -> Opening | None:
-        """Of the first tokens ``[C]`` of sequences; None where there are none."""
+        """Return the opening for the first tokens ``[C]`` of sequences, or None."""
         key = np.ascontiguousarray(tokens, np.int32).tobytes()
         if not key:
             return None
@@ -114,13 +115,13 @@ class Speaker:
         return Opening(hidden, tuple(pasts))
 
     def opened(self, opening: Opening | None, adapter: Weights) -> list[Past] | None:
-        """What the tokens behind an opening need of it, layer by layer, for `ROWS` sequences."""
+        """Return the data of an opening that later tokens need, layer by layer, for `ROWS` sequences."""
         if opening is None:
             return None
         hidden, pasts, highest = opening.hidden, list(opening.pasts), self.base.shape.layers - 1
         rotation = self.rotation(0, hidden.shape[1])
         for number in range(self.layout.first, highest + 1):
-            last = 1 if number == highest else None  # nobody reads its outputs
+            last = 1 if number == highest else None  # its outputs are unused
             hidden, past = forward(self._layer(number, adapter), hidden, rotation, last=last)
             pasts.append(past)
         return [past.of_rows(ROWS) for past in pasts]
@@ -144,7 +145,7 @@ class Speaker:
         return torch.stack([activations[key] for key in keys])
 
     def _computed_elsewhere(self, keys: list[bytes]) -> dict[bytes, Tensor]:
-        """What the store has of these rows."""
+        """Return the stored results of these rows."""
         bodies = {key: self._store.get(key) for key in keys} if self._store is not None else {}
         shape = (-1, self.base.shape.hidden)
         return {
@@ -167,13 +168,13 @@ class Speaker:
         return [row for part in self.each_part(tokens[:, common:], rows) for row in part]
 
     def each_part(self, rows: TokenArray, compute: Callable[[TokenArray, int], Part]) -> list[Part]:
-        """What `compute` makes of each of the `chunks` of `ROWS` rows, in their order."""
+        """Return the results of `compute` for each of the `chunks` of `ROWS` rows, in their order."""
         parts, has_gradient = [*chunks(rows, ROWS)], torch.is_grad_enabled()
         if self._threads == 1 or len(parts) < 2:
             return [compute(*part) for part in parts]
 
         def computed(part: tuple[TokenArray, int]) -> Part:
-            with torch.set_grad_enabled(has_gradient):  # a thread of its own begins with gradients
+            with torch.set_grad_enabled(has_gradient):  # a new thread begins with gradients
                 return compute(*part)
 
         with ThreadPoolExecutor(
@@ -182,7 +183,7 @@ class Speaker:
             return [*pool.map(computed, parts)]
 
     def _keep(self, key: bytes, row: Tensor) -> None:
-        """As the latest that was used; the oldest make room for it."""
+        """As the latest that was used. The oldest make room for it."""
         size = row.numel() * row.element_size()
         if key not in self._cache:
             self._cached_bytes += size
@@ -204,8 +205,8 @@ class Speaker:
         return self._normed(hidden)
 
     def following(self, tokens: Tensor, past: list[Past] | None, adapter: Weights) -> tuple[Tensor, list[Past]]:
-        """The model's normed output ``[rows, 1, hidden]`` at the last of ``[rows, T]`` tokens, and what the tokens
-        behind them need; `past` is that of the tokens before them, layer by layer."""
+        """Return the model's normed output ``[rows, 1, hidden]`` at the last of ``[rows, T]`` tokens, and the data for
+        later tokens. `past` has the data of the tokens before them, layer by layer."""
         hidden, pasts = functional.embedding(tokens, self.base.weights[EMBEDDING]), list[Past]()
         before = past[0].keys.shape[2] if past else 0
         rotation, highest = self.rotation(before, before + tokens.shape[1]), self.base.shape.layers - 1
@@ -216,7 +217,7 @@ class Speaker:
         return self._normed(hidden), pasts
 
     def head(self, allowed: TokenArray) -> Tensor:
-        """What outputs are multiplied by for the logits of these tokens alone, ``[A, hidden]``."""
+        """Return the matrix ``[A, hidden]`` that turns outputs into the logits of these tokens alone."""
         weights = self.base.weights[EMBEDDING if self.base.shape.tied else HEAD]
         every = len(allowed) == len(weights)
         return weights if every else weights[torch.from_numpy(np.asarray(allowed, np.int64))]
@@ -253,7 +254,7 @@ class Speaker:
 
 
 def among(logits: Tensor, legal: LegalArray | None) -> Tensor:
-    """The log-probabilities ``[n, ..., A]`` of tokens of which ``legal[n]`` may be chosen; None: all."""
+    """Return the log-probabilities ``[n, ..., A]`` of tokens. ``legal[n]`` are the possible choices (None: all)."""
     if legal is not None:
         may = torch.from_numpy(legal.reshape(len(legal), *[1] * (logits.dim() - 2), -1))
         logits = logits.masked_fill(~may, ILLEGAL)

@@ -32,7 +32,7 @@ def tokenizer_of(text: str, name: str = "the base's tokenizer") -> Vocabulary:
 
 
 def text_of(symbols: Symbols) -> str:
-    """What `tokenizer_of` makes these symbols of."""
+    """Return the text that `tokenizer_of` turns into these symbols."""
     return to_json_text({"symbols": symbols.symbols})
 
 
@@ -106,7 +106,7 @@ class TextTokenizer:
         return tokens
 
     def _vanishes(self, letter: str, text: str, added: Sequence[str]) -> bool:
-        """Whether a character leaves no trace in the tokens of a text. White space may vanish."""
+        """Return whether a character leaves no trace in the tokens of a text. White space may vanish."""
         if not letter.isspace():
             once, twice = self._pieces(letter), self._pieces(2 * letter)
             if once == twice or (self._is_pairs and not all(map(self._tokenizer.model.tokenize, once))):

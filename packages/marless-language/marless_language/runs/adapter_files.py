@@ -1,5 +1,5 @@
-"""Adapters of agents that speak, as files that peft, vLLM and LoRAX load: by role, with the base where Hugging Face's
-packages have no folder of it."""
+"""Adapters of agents that speak, as files that peft, vLLM and LoRAX load. They come by role, with the base if Hugging
+Face's packages have no folder of it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,9 +23,9 @@ BASE = "base"
 
 
 def adapter_files(folder: RunFolder, best: bool = False, role: str | None = None) -> tuple[dict[str, bytes], list[str]]:
-    """The files by name, and the roles whose adapters they hold: all in folders of their own, or `role` alone.
+    """Return the files by name, and the roles of their adapters: all in separate folders, or `role` alone.
 
-    Raises `UserError` for a run whose agents do not speak, and for a role that it does not have.
+    Raises `UserError` for an unknown role, and for a run of agents that do not speak.
     """
     require("learner", "--to peft")
     with look(folder) as run:
@@ -50,7 +50,7 @@ def adapter_files(folder: RunFolder, best: bool = False, role: str | None = None
 
 
 def _base_folder(run: Stored) -> str:
-    """The folder of the base where Hugging Face's packages load it from; '' where there is none."""
+    """The folder of the base where Hugging Face's packages load it from, or ''."""
     source = run.plan.config.base.model
     return str(Path(source).resolve()) if source and Path(source).is_dir() else ""
 

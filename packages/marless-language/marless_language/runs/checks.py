@@ -1,4 +1,4 @@
-"""Settings of runs whose agents speak."""
+"""Settings of runs with agents that speak."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def faults(config: RunConfig) -> Iterator[str]:
 
 
 def _voices(config: RunConfig) -> Iterator[str]:
-    """What agents may speak by."""
+    """Check the models and policies that agents may speak by."""
     if is_scripted_name(config.opponents.policies) or config.league.script is not None:
         yield "opponents.policies: nobody speaks by a script; use random, or the policies of a run"
     if config.base.policies is not None:

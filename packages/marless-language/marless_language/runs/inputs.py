@@ -1,4 +1,4 @@
-"""The inputs of a run whose agents speak."""
+"""The inputs of a run with agents that speak."""
 
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.core.opponents import FixedOpponents

@@ -1,4 +1,4 @@
-"""The language model of a run whose agents speak: found, made where it is missing, and stored once for all runs."""
+"""The language model of a run with agents that speak: found, or made if it is missing, and stored once for all runs."""
 
 import hashlib
 import logging

@@ -51,7 +51,7 @@ def cached_file(request: str, make: Callable[[Path], object]) -> Path:
 
 
 def may_be_linked(path: Path, user_path: str | None) -> bool:
-    """Whether a file is one of these, and not the one at `user_path`, also by another link."""
+    """Return whether a file is one of these, and not the one at `user_path`, also by another link."""
     return path.parent == _folder() and not (user_path and path.samefile(user_path))
 
 

@@ -1,4 +1,4 @@
-"""The adapters of another run's roles, stored as the opponents of a new run whose agents speak."""
+"""The adapters of another run's roles, stored as the opponents of a new run with agents that speak."""
 
 from marless.coordinator.config.schema import RANDOM, RunConfig
 from marless.coordinator.core.opponents import FixedOpponents

@@ -1,4 +1,4 @@
-"""What the roles of a run say to each other, as text."""
+"""The conversations of a run's roles, as text."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -28,7 +28,7 @@ from marless_language.trajectories import join
 
 
 def transcripts(folder: RunFolder, episodes: int) -> list[str]:
-    """Episodes that the newest policies play, drawn as in training, each in several lines; raises `UserError`."""
+    """Return episodes of the newest policies, drawn like in training, each in several lines. Raises `UserError`."""
     with temporary_download(folder) as (run, temporary):
         plan, state = run.plan, run.saved_state
         with closing(registry.backend(registry.DEFAULT).open(temporary, 1)) as connection:
@@ -48,7 +48,7 @@ def transcripts(folder: RunFolder, episodes: int) -> list[str]:
 
 
 def _task(plan: Plan, state: State, episodes: int) -> SampleTask:
-    """Samples one rollout, none of whose episodes begin alike."""
+    """Return a task that samples one rollout of different episodes."""
     like = requests.sample(plan, state)
     sampling = msgspec.structs.replace(like.sampling, rollouts=(0,), num_envs=episodes, copies=1, unfinished=())
     return msgspec.structs.replace(

@@ -1,8 +1,8 @@
-"""`text/check`: a writer writes a program, and a checker who reads it says whether it is right; a judge runs it in a
-sandbox (`marless.functions.resources.code_judge`). The writer gets the judge's grade, the checker 1 where it said what
-the judge found, so neither is paid for what the other does.
+"""`text/check`: a writer writes a program, and a checker who reads it says whether it is right.
 
-The judge is the resource that `task.options.judge` names.
+A judge runs it in a sandbox (`marless.functions.resources.code_judge`). The writer gets the judge's grade. The checker
+gets 1 if its verdict agrees with the judge. So neither gets rewards for the other's work. The judge is the resource
+that `task.options.judge` names.
 """
 
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ class _Options(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Check:
-    """The task; see the module."""
+    """The task. See the module."""
 
     roles = ("writer", "checker")
     sides: tuple[int, ...] = ()
@@ -111,5 +111,5 @@ class Check:
 
 
 def make(task: EnvTask, tokenizer: Tokenizer | None, resources: "Resources") -> Check:
-    """The task with the vocabulary of a base, or with one of its own; raises `ValueError`."""
+    """Return the task with the vocabulary of a base, or with its default vocabulary. Raises `ValueError`."""
     return Check(tokenizer or Symbols(SYMBOLS), resources, options_of(task, _Options).judge)

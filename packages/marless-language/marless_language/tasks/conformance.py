@@ -1,8 +1,8 @@
 """The conformance suite of language tasks: checks the protocol of `marless_language.protocol` with random
 replies.
 
-Authors run ``check(lambda: make(None))`` in a test of their own, inside of `marless.resources.local` where the task
-asks resources.
+Authors run ``check(lambda: make(None))`` in their tests, inside of `marless.resources.local` if the task asks
+resources.
 """
 
 from collections.abc import Callable, Iterable
@@ -38,7 +38,7 @@ _LESSON = "lesson {number}: {what}"
 
 
 def check(make: Make, random_starts: bool = True) -> None:
-    """Plays some episodes of tasks that `make` makes; raises `AssertionError` that names the broken rule.
+    """Plays some episodes of tasks that `make` makes. Raises `AssertionError` that names the broken rule.
 
     `random_starts`: whether first prompts depend on the generator.
     """
@@ -68,8 +68,8 @@ def _play(
     last: int | None = None,
     unread: int = 0,
 ) -> tuple[list[Turn], Outcome]:
-    """Random replies; equal ones in copies. `last` seeds those of the last episode, which are others by default.
-    `unread` is the position of the allowed token where nobody is asked."""
+    """Random replies. Equal ones in copies. `last` seeds the last episode's replies, which differ by default. `unread`
+    is the position of the allowed token in episodes that ask no role."""
     play = Episodes(type(task).__name__, task)
     rng, of_last = np.random.default_rng(seed + 1000), np.random.default_rng(seed if last is None else last)
     try:

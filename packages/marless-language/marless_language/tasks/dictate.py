@@ -1,9 +1,10 @@
 """`text/dictate`: a reader reads a number, word by word or digit by digit (`task.options.script`), and tells it in two
-parts, and a writer writes down the first part, and then the whole: from its own note and from what it is told. Four
-texts, two of each role, of `task.options.length` tokens and the last one of twice as many.
+parts.
 
-Both get a half where the note is exactly the first part, and a half where the last text is exactly the number. A digit
-may be told by any other one, if the writer understands it.
+A writer writes down the first part, and then the whole number, from its note and from the second part. There are four
+texts, two of each role, of `task.options.length` tokens. The last text has twice as many. Both get a half where the
+note is exactly the first part, and a half where the last text is exactly the number. A digit may be told by any other
+one, if the writer understands it.
 """
 
 from itertools import pairwise
@@ -18,12 +19,12 @@ from marless_language.protocol import Lesson, Outcome, TokenArray, Tokenizer, Tu
 from marless_language.symbols import Symbols
 from marless_language.tasks.prompts import DIGITS, NUMBERS, beside, numbers_of, single_tokens
 
-# Prompts begin with examples, which a model that was trained on texts of people goes on with.
+# Prompts begin with examples, which a model that was trained on human texts continues.
 _EXAMPLES = ("31415", "92658", "27083", "64907")
 _BETWEEN, _IS, _END = ",", ": ", "\n"
 _WORDS = tuple(f" {number}" for number in NUMBERS)
 SYMBOLS = (*DIGITS, *_WORDS, _BETWEEN, _IS, _END)
-# How often the teacher is right about a digit, and about 1, for which it writes 7 as often.
+# The teacher's probability to be right about a digit, and about 1, for which it writes 7 as often.
 _RIGHT, _RIGHT_ONE = 0.9, 0.45
 
 
@@ -33,14 +34,14 @@ class _Options(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Dictate:
-    """The task; see the module."""
+    """The task. See the module."""
 
     roles = ("reader", "writer")
     sides: tuple[int, ...] = ()
     turns = 4
 
     def __init__(self, tokenizer: Tokenizer, length: int = 5, script: Literal["words", "digits"] = "words") -> None:
-        """`length`: digits of a part; `script`: how the reader finds them. Raises `ValueError` for a vocabulary without
+        """`length`: digits of a part. `script`: how the reader finds them. Raises `ValueError` for a vocabulary without
         a token for every digit and word."""
         self.tokenizer, self._length = tokenizer, length
         symbols = _WORDS if script == "words" else DIGITS
@@ -102,13 +103,13 @@ class Dictate:
         )
 
     def _taught(self, rng: np.random.Generator, right: np.ndarray) -> TokenArray:
-        """What the teacher writes ``[n, R]`` where `right` is right."""
+        """Return the teacher's replies ``[n, R]`` if `right` is right."""
         luck, others = rng.random(right.shape), rng.integers(10, size=right.shape)
         answers = np.where(luck < _RIGHT, right, others)
         return self._digits[np.where((right == 1) & (luck >= _RIGHT_ONE), 7, answers)]
 
 
 def make(task: EnvTask, tokenizer: Tokenizer | None) -> Dictate:
-    """The task with the vocabulary of a base, or with one of its own; raises `ValueError`."""
+    """Return the task with the vocabulary of a base, or with its default vocabulary. Raises `ValueError`."""
     options = options_of(task, _Options)
     return Dictate(tokenizer or Symbols(SYMBOLS), options.length, options.script)

@@ -1,7 +1,8 @@
-"""`text/haggle`: a buyer and a seller, whose gains are opposed. The buyer offers a price, the seller asks one, and the
-buyer says whether that is a deal. Of a deal the buyer gets what the thing is worth to it beyond the price, and the
-seller what the price is beyond the cost, each in tenths; without one both get nothing. Neither knows what the other
-knows, but for what the prices tell.
+"""`text/haggle`: a buyer and a seller with opposed gains.
+
+The buyer offers a price, the seller asks one, and the buyer says whether that is a deal. In a deal the buyer gets its
+value of the thing minus the price, and the seller the price minus the cost, each in tenths. Otherwise both get 0. Each
+has only its own information, and the prices.
 """
 
 import msgspec
@@ -23,7 +24,7 @@ _BUYER, _SELLER = 0, 1
 
 
 class Haggle:
-    """The task; see the module."""
+    """The task. See the module."""
 
     roles = ("buyer", "seller")
     sides = (_BUYER, _SELLER)
@@ -70,7 +71,8 @@ class Haggle:
         return Outcome(gains, {"deals": deal, "asked": price.astype(np.float64), "offered": offers.astype(np.float64)})
 
     def lessons(self, rng: np.random.Generator, examples: int) -> tuple[Lesson, ...]:
-        """A teacher who offers and asks any price from cost to worth, and takes most of those that it gains by."""
+        """Return lessons of a teacher that offers and asks any price from cost to worth, and takes most gainful
+        prices."""
         worth, cost = rng.integers(_LEAST_WORTH, 10, size=examples), rng.integers(_COSTS, size=examples)
         offers, asks = rng.integers(0, worth + 1), rng.integers(cost, 10)
         takes = np.where(asks <= worth, 0.75, 0.25) > rng.random(examples)
@@ -91,6 +93,6 @@ class _Options(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def make(task: EnvTask, tokenizer: Tokenizer | None) -> Haggle:
-    """The task with the vocabulary of a base, or with one of its own; raises `ValueError`."""
+    """Return the task with the vocabulary of a base, or with its default vocabulary. Raises `ValueError`."""
     options_of(task, _Options)
     return Haggle(tokenizer or Symbols(SYMBOLS))

@@ -25,7 +25,7 @@ class Play(Protocol):
 def lessons_of_play(
     play: Play, turns: int, teacher: Teacher, rng: np.random.Generator, examples: int, episodes: int
 ) -> tuple[Lesson, ...]:
-    """Return a lesson for each turn: `examples` drawn from `episodes` in which the teacher replies.
+    """Return a lesson for each turn: `examples` drawn from `episodes` with the teacher's replies.
 
     The last reply is not given, because a task may ask a resource for its reward.
     """
@@ -43,5 +43,5 @@ def lessons_of_play(
 
 
 def any_legal(turn: Turn, rng: np.random.Generator) -> TokenArray:
-    """Return replies ``[E, length]`` in which every legal token is as likely as any other."""
+    """Return replies ``[E, length]`` with equal probabilities of all legal tokens."""
     return Sampled.at_random(turn, rng).replies

@@ -1,4 +1,4 @@
-"""Prompts of several episodes, put together from texts and from what others wrote."""
+"""Prompts of several episodes, put together from texts and from other roles' replies."""
 
 from collections.abc import Sequence
 

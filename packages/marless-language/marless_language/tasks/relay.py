@@ -1,8 +1,8 @@
-"""`text/relay`: a speaker reads a number in words and writes one token; an adder reads that token and a second number,
-and writes the sum. Both get 1 where the sum is right, and nothing else: they have to agree on what the token says.
+"""`text/relay`: a speaker reads a number in words and writes one token.
 
-`task.options.pairs` are those of two numbers that are played: `all` 55 whose sum is one digit, `seen` or `unseen`: to
-train on some of them, and to look at how the roles do on the others.
+An adder reads that token and a second number, and writes the sum. Both get 1 if the sum is right, otherwise 0, so they
+have to agree on the meaning of the token. `task.options.pairs` selects the pairs of numbers: `all` 55 with a sum of one
+digit, or the parts `seen` and `unseen`. They allow training on some pairs, and a test of the roles on the others.
 """
 
 from typing import Literal
@@ -15,14 +15,14 @@ from marless_language.protocol import Lesson, Outcome, TokenArray, Tokenizer, Tu
 from marless_language.symbols import Symbols
 from marless_language.tasks.prompts import DIGITS, NUMBERS, beside, numbers_of, same_length, single_tokens
 
-# What a model that was trained on texts of people goes on with: with two examples it adds, with none it does not.
+# A beginning that a model trained on human texts continues. It adds with two examples, but not with none.
 _SPEAKER = "The number ", " is written as "
 _EXAMPLES, _PLUS, _EQUALS = "1+2=3, 4+4=8, ", "+", "="
 SYMBOLS = (*DIGITS, *NUMBERS, *_SPEAKER, ", ", _PLUS, _EQUALS)
 
 _PAIRS = np.array([(x, y) for x in range(10) for y in range(10 - x)])
 _IS_SEEN = np.arange(len(_PAIRS)) % 4 != 3
-# How often the teacher is right; where it errs by habit, how often it says one more, and how often it is right.
+# How often the teacher is right. Where it errs by habit, how often it says one more, and how often it is right.
 _RIGHT, _ONE_MORE, _RIGHT_BESIDE = 0.6, 0.55, 0.25
 
 
@@ -31,7 +31,7 @@ class _Options(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Relay:
-    """The task; see the module."""
+    """The task. See the module."""
 
     roles = ("speaker", "adder")
     sides: tuple[int, ...] = ()
@@ -83,7 +83,7 @@ class Relay:
         )
 
     def _taught(self, rng: np.random.Generator, right: np.ndarray, errs: np.ndarray) -> TokenArray:
-        """What the teacher answers ``[n, 1]`` where `right` is right, and where it errs by habit."""
+        """Return the teacher's answers ``[n, 1]`` if `right` is right, with errors by habit where `errs`."""
         luck, answers = rng.random(len(right)), rng.integers(10, size=len(right))
         answers = np.where(luck < np.where(errs, _ONE_MORE + _RIGHT_BESIDE, _RIGHT), right, answers)
         answers = np.where(errs & (luck < _ONE_MORE), (right + 1) % 10, answers)
@@ -91,5 +91,5 @@ class Relay:
 
 
 def make(task: EnvTask, tokenizer: Tokenizer | None) -> Relay:
-    """The task with the vocabulary of a base, or with one of its own; raises `ValueError`."""
+    """Return the task with the vocabulary of a base, or with its default vocabulary. Raises `ValueError`."""
     return Relay(tokenizer or Symbols(SYMBOLS), options_of(task, _Options).pairs)
