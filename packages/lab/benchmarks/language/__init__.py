@@ -1,1 +1,1 @@
-"""What agents that speak learn, how fast, and controls that must not learn it."""
+"""The success and the speed of agents that speak, and controls that must not learn."""

@@ -9,7 +9,7 @@ DIGITS = tuple(map(str, range(10)))
 
 
 def prompt_of(x: int, y: int) -> str:
-    """What is asked for x + y."""
+    """Return the prompt for x + y."""
     return f"1+2=3, 4+4=8, {x}+{y}="
 
 
@@ -40,5 +40,5 @@ class Adding:
 
 
 def make(tokenizer: Tokenizer | None) -> LanguageTask:
-    """The task, with a vocabulary of its own where there is none."""
+    """Return the task, by default with a separate vocabulary."""
     return Adding(tokenizer or Symbols((*DIGITS, *"+=, ")))

@@ -3,7 +3,7 @@
     BENCH_MODEL=SmolLM2-135M-Instruct.Q4_1.gguf python -m benchmarks.language.against_trl [--python PYTHON] [--rounds N]
 
 writes docs/results/language/trl.json. PYTHON is an interpreter of an environment that has trl, transformers, peft and
-torch; without it one is made. TRL has both cores, and so has a run by its two workers. Both programs train with their
+torch. Without it one is made. TRL has both cores, and so has a run by its two workers. Both programs train with their
 own batches: TRL computes all 64 episodes at once, and a run computes 8 different texts at once. The rows "caches off"
 are of one process that computes the frozen layers in every round again.
 """
@@ -40,7 +40,7 @@ _SCRIPT = Path(__file__).with_name("trl_loop.py")
 _WORKERS, _SEEDS, _LAST = 2, range(1, 6), 5
 # The result that both have to reach: the mean success of the last rounds.
 _TARGET = 0.9
-# What both train with; TRL has no entropy bonus.
+# The settings of both programs. TRL has no entropy bonus.
 _EPISODES, _COPIES, _RANK, _LAYERS, _LR = 64, 8, 8, 4, 1e-3
 
 
@@ -61,7 +61,7 @@ def ours(model: str, rounds: int) -> Task:
 
 
 def theirs(python: Path, model: str, rounds: int, seed: int, folder: Path) -> dict[str, Any]:
-    """What TRL's loop prints; the model is written as Hugging Face's packages read it."""
+    """Return the output of TRL's loop. The model is written as Hugging Face's packages read it."""
     base = open_base(model_file(load(None, ["task.name=text/relay", "algorithm.name=grpo", model])))
     write_base(base, folder)
     settings = {
@@ -107,9 +107,9 @@ def _of_seed(python: Path, model: str, rounds: int, seed: int) -> dict[str, Any]
 
 
 def measured(computed: float, ends_s: Sequence[float], processor_s: float, success: Sequence[float]) -> dict[str, Any]:
-    """Return the numbers of a training; `success` are the shares of right sums among a round's episodes.
+    """Return the numbers of a training. `success` are the shares of right sums among a round's episodes.
 
-    `seconds_to_target` is the end of the first round whose last rounds reach the target on average, None if none does.
+    `seconds_to_target` is the end of the first round with an average of the last rounds at the target, or None.
     """
     means = [fmean(success[end - _LAST : end]) for end in range(_LAST, len(success) + 1)]
     reached = next((end for end, value in enumerate(means, start=_LAST - 1) if value >= _TARGET), None)
@@ -139,7 +139,7 @@ def summary(seeds: Sequence[Mapping[str, Mapping[str, Any]]]) -> list[str]:
 
 
 def main() -> None:
-    """Writes the record; without SmolLM2 it says what is missing, and ends with 2."""
+    """Write the record. Without SmolLM2 it names the missing file, and ends with 2."""
     parser = ArgumentParser(prog="python -m benchmarks.language.against_trl")
     parser.add_argument("--python", type=Path, help="an interpreter that has trl, transformers, peft and torch")
     parser.add_argument("--rounds", type=int, default=30)

@@ -15,13 +15,13 @@ class CountingSpeaker(Speaker):
     """Counts tokens times layers of all forward passes, with the copies that fill up a part."""
 
     def __init__(self, base: Base, layout: AdapterLayout, cache_bytes: int) -> None:
-        """Keep frozen layers' outputs up to `cache_bytes`; 0 computes them each time."""
+        """Keep frozen layers' outputs up to `cache_bytes`. 0 computes them each time."""
         super().__init__(base, layout, cache_bytes)
         self._token_layers, self._lock = 0, Lock()
 
     @property
     def computed_tokens(self) -> float:
-        """Return the number of tokens whose computation in all layers takes as many operations."""
+        """Return the number of tokens with as many operations in all layers."""
         return self._token_layers / self.base.shape.layers
 
     @property
@@ -29,7 +29,7 @@ class CountingSpeaker(Speaker):
         return self.base.shape.layers - self.layout.first
 
     def _count(self, tokens: int, layers: int) -> None:
-        with self._lock:  # parts of a batch have threads of their own
+        with self._lock:  # parts of a batch have separate threads
             self._token_layers += tokens * layers
 
     def _trunk(self, tokens: TokenArray, common: int) -> list[Tensor]:

@@ -1,11 +1,13 @@
-"""Trains the arms of a study on a part of the pairs of `text/relay`, and writes the success on all three parts; see
-`benchmarks.comparisons.trained_arms`.
+"""Trains the arms of a study on a part of the pairs of `text/relay`, and writes the success on all three parts.
+
+See `benchmarks.comparisons.trained_arms`.
 
     python -m benchmarks.language.held_out benchmarks/language/parted_relay.toml docs/results/language/parted_relay.csv
 
 `last_success` is the success of sampled episodes on the trained pairs, the mean of the last ten rounds. `rounds`,
-`train` and `validation` have a number for each evaluation: the rounds before it, and the success of greedy episodes on
-the pairs of that part. `test` is the success on the third part at the end of the run. No setting is chosen on it.
+`train` and `validation` have a number for each evaluation. These are the rounds before it, and the success of greedy
+episodes on the pairs of that part. `test` is the success on the third part at the end of the run. No setting is chosen
+on it.
 """
 
 import csv

@@ -36,7 +36,7 @@ class Task:
     rounds: int
 
     def arguments(self, seed: int, rounds: int) -> tuple[str, ...]:
-        """Of the command line; the rounds have no evaluations among them."""
+        """Of the command line. The rounds have no evaluations among them."""
         return (*self.settings, *UNEVALUATED, f"seed={seed}", f"stop.rounds={rounds}")
 
 
@@ -44,7 +44,7 @@ RELAY = Task("relay, 88k parameters", (str(ROOT / "examples" / "relay.toml"),), 
 
 
 def smollm2() -> Task | None:
-    """The same by SmolLM2; None where its file is not at hand."""
+    """Return the same by SmolLM2, or None if its file is missing."""
     path = os.environ.get(MODEL) or _file_of_package()
     if not path:
         return None
@@ -75,13 +75,14 @@ class Looped:
 
     @property
     def tokens_per_second(self) -> float:
-        """Without the first round, as in a run, whose first round starts its workers."""
+        """Tokens per second without the first round, because the first round starts a run's workers."""
         return sum(self.tokens[1:]) / (self.ends_s[-1] - self.ends_s[0])
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A run: when its rounds ended, the success of their episodes, its attempts, and what the whole command took."""
+    """A run: the ends of its rounds, the success of their episodes, its attempts, and the seconds of the whole
+    command."""
 
     ends_s: list[float]
     success: list[float]
@@ -91,7 +92,7 @@ class Trained:
     processor_s: float
 
     def tokens_per_second(self, tokens: Sequence[int]) -> float:
-        """`tokens` are those of the rounds."""
+        """`tokens` belong to the rounds."""
         return sum(tokens[1:]) / (self.ends_s[-1] - self.ends_s[0])
 
     def busy_s(self, kind: str) -> float:
@@ -104,7 +105,7 @@ class Trained:
 
 
 def looped(task: Task, seed: int, threads: int, cache_bytes: int = CACHE_BYTES) -> Looped:
-    """Runs the loop; raises `CalledProcessError` if it fails."""
+    """Runs the loop. Raises `CalledProcessError` if it fails."""
     line = [sys.executable, "-m", "benchmarks.language.plain_loop", str(threads), str(cache_bytes)]
     used = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     text, whole_s, processor_s = _measured([*line, *task.arguments(seed, task.rounds)], ROOT, used)
@@ -113,7 +114,7 @@ def looped(task: Task, seed: int, threads: int, cache_bytes: int = CACHE_BYTES) 
 
 
 def trained(task: Task, seed: int, workers: int) -> Trained:
-    """Runs the command; raises `CalledProcessError` if it fails."""
+    """Runs the command. Raises `CalledProcessError` if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         line = command(workers, *task.arguments(seed, task.rounds))
         _, whole_s, processor_s = _measured(line, Path(folder), {"PYTHONPATH": str(ROOT)})
@@ -126,7 +127,7 @@ def trained(task: Task, seed: int, workers: int) -> Trained:
 
 
 def _measured(line: Sequence[str], folder: Path, more: Mapping[str, str]) -> tuple[str, float, float]:
-    """What the command prints, its seconds, and those of the processor, all its processes together."""
+    """Return the output of the command, its seconds, and its processor seconds with all processes."""
     began, used = time.perf_counter(), _processor_s()
     done = subprocess.run(
         line, cwd=folder, env={**environment(), **more}, check=True, stdout=subprocess.PIPE, text=True
@@ -140,7 +141,8 @@ def _processor_s() -> float:
 
 
 def peak_mib(task: Task, workers: int) -> float:
-    """Of a short run and all its processes, what they share counted once; without workers, of the loop."""
+    """Return MiB of a short run and all its processes, with shared memory counted once. Without workers, it measures
+    the loop."""
     arguments = task.arguments(1, _MEMORY_ROUNDS)
     with tempfile.TemporaryDirectory() as folder:
         if workers:

@@ -35,7 +35,8 @@ class Repetition:
 
 
 def table(repetitions: int, is_record: bool) -> str:
-    """Measures; the table as markdown, and where it was measured. A full one with both models is stored."""
+    """Measure. Returns the table as markdown, and the place of the measurement. A full one with both models is
+    stored."""
     measuring, large = Measuring(), smollm2()
     if large is None:
         print(f"        SmolLM2 is left out: say by {MODEL} where its .gguf file is", file=sys.stderr)
@@ -88,7 +89,7 @@ def _rates(task: Task, every: Sequence[Repetition]) -> Iterator[Row]:
 
 
 def _functions(task: Task, every: Sequence[Repetition]) -> Iterator[Row]:
-    """What functions do in a second that they are at work."""
+    """Yield the work of functions per busy second."""
     for kind, name in (("sample", "sampling"), ("learn", "training")):
         values = [each.fastest.tokens[-1] / each.run.busy_s(kind) for each in every]
         yield Row(f"{task.name}: functions at work, tokens/s of {name}", values)

@@ -1,8 +1,8 @@
 """GRPO of roles in one plain loop without functions, messages and storage:
 ``python -m benchmarks.language.plain_loop THREADS CACHE_BYTES CONFIG [KEY=VALUE ...]``.
 
-Model, sampling, gradient and step are the product's own, so that what differs is what runs around them; with one thread
-the weights are those of a run to the last bit. Prints one JSON object.
+Model, sampling, gradient and step are the product's own. So differences come only from the code around them. With one
+thread the weights equal a run's weights to the last bit. Prints one JSON object.
 """
 
 import json
@@ -32,7 +32,7 @@ from marless_language.specs import GrpoConfig, adapter_name
 
 
 class Loop:
-    """A run whose roles have an adapter each, round after round."""
+    """A run with an adapter for each role, round after round."""
 
     def __init__(self, config: RunConfig, threads: int, cache_bytes: int) -> None:
         assert isinstance(config.algorithm, GrpoConfig)
@@ -49,7 +49,7 @@ class Loop:
         ]
 
     def play_round(self) -> int:
-        """Samples and learns; the tokens of all prompts and replies."""
+        """Samples and learns. The tokens of all prompts and replies."""
         transcript = self._sample()
         parts = _replies(transcript, self.algorithm.group_size)
         for role, descent in enumerate(self.roles):

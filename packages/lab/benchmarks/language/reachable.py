@@ -1,9 +1,10 @@
-"""What `text/relay` pays a frozen model, and what one role can reach while the other one stays as it is.
+"""The rewards of a frozen model in `text/relay`, and the reachable reward of one role if the other role does not
+change.
 
     python -m benchmarks.language.reachable docs/results/language/reachable_relay.csv examples/relay.toml
 
-From the model's probabilities, without a run. With the pairs (x, y) equally likely, p(m | x) the probability that the
-speaker writes m for x, and q(s | m, y) that of the adder's sum s,
+From the model's probabilities, without a run. The pairs (x, y) are equally likely. Let p(m | x) be the probability that
+the speaker writes m for x, and q(s | m, y) the probability of the adder's sum s,
 
     start         the mean over pairs of Σ_m p(m | x) q(x + y | m, y)
     adder alone   Σ_y Σ_m max_x p(m | x) over the number of pairs: for each m and y the best answer is the likeliest x
@@ -41,7 +42,7 @@ class Levels(NamedTuple):
 
 
 def levels(speaker: Probabilities, adder: Probabilities) -> Levels:
-    """Of p ``[x, m]`` and q ``[m, y, s]``; pairs are those whose sum is a number too."""
+    """Compute the levels from p ``[x, m]`` and q ``[m, y, s]``. Pairs need a sum that is a number too."""
     numbers = len(speaker)
     is_pair = np.add.outer(range(numbers), range(numbers)) < numbers
     # By x, y and m: how likely the message is, and that its answer is right.

@@ -1,4 +1,4 @@
-"""`text/relay` changed so that what the roles learn can be told from what they would come to anyway."""
+"""Controls of `text/relay`, which separate the roles' learning from other changes."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,11 @@ class SidedRelay(Relay):
 
 
 class ShuffledRelay(Relay):
-    """Every start is paid what the replies to another one earned, so no reply has an influence on its advantage: the
-    expected gradient of the rewards is 0. `success` counts what was right."""
+    """Every start gets the rewards of another start's replies, so no reply influences its advantage. The expected
+    gradient of the rewards is 0. `success` counts right answers."""
 
     def reset(self, rng: np.random.Generator, episodes: int, copies: int = 1) -> Turn:
-        """Draws one circle through all starts; each is paid for the next one."""
+        """Draws one circle through all starts. Each is paid for the next one."""
         turn = super().reset(rng, episodes, copies)
         circle = rng.permutation(episodes // copies)
         paid_for = np.empty_like(circle)
@@ -29,7 +29,7 @@ class ShuffledRelay(Relay):
         return turn
 
     def reply(self, replies: TokenArray) -> Turn | Outcome:
-        """As in the relay, but for the rewards."""
+        """Reply like in the relay, except for the rewards."""
         answer = super().reply(replies)
         return answer._replace(rewards=answer.rewards[self._paid_for]) if isinstance(answer, Outcome) else answer
 
@@ -56,7 +56,7 @@ class PartedRelay(Relay):
         return super().reset(rng, episodes, copies)
 
     def reply(self, replies: TokenArray) -> Turn | Outcome:
-        """As in the relay, with the metrics of both parts."""
+        """Reply like in the relay, with the metrics of both parts."""
         answer = super().reply(replies)
         if isinstance(answer, Turn):
             return answer
@@ -73,8 +73,7 @@ class RelayPrompts(Relay):
     """The prompts of all numbers and pairs."""
 
     def asked(self) -> tuple[Turn, Turn]:
-        """The questions of all ten speakers, and what the adders are asked: of message m and second number y in row
-        10 m + y."""
+        """Return the questions of all ten speakers and of the adders: message m and second number y in row 10 m + y."""
         message, second = np.repeat(self._digits, 10)[:, None], np.tile(self._second, (10, 1))
         return self._turn(0, self._questions), self._turn(1, beside(self._examples, message, second))
 
@@ -84,15 +83,15 @@ class RelayPrompts(Relay):
 
 
 def sided(tokenizer: Tokenizer | None) -> SidedRelay:
-    """See `SidedRelay`; raises `ValueError`."""
+    """See `SidedRelay`. Raises `ValueError`."""
     return SidedRelay(tokenizer or Symbols(SYMBOLS))
 
 
 def parted(tokenizer: Tokenizer | None) -> PartedRelay:
-    """See `PartedRelay`; raises `ValueError`."""
+    """See `PartedRelay`. Raises `ValueError`."""
     return PartedRelay(tokenizer or Symbols(SYMBOLS))
 
 
 def shuffled(tokenizer: Tokenizer | None) -> ShuffledRelay:
-    """See `ShuffledRelay`; raises `ValueError`."""
+    """See `ShuffledRelay`. Raises `ValueError`."""
     return ShuffledRelay(tokenizer or Symbols(SYMBOLS))

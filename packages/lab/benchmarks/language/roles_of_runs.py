@@ -1,10 +1,10 @@
-"""Writes what each role of finished runs returned as a table, a row for each run and role.
+"""Writes the returns of each role of finished runs as a table, a row for each run and role.
 
     python -m benchmarks.language.roles_of_runs . docs/results/language/roles.csv
 
-Runs are in runs/ of the folder, and each is called ``<arm>-s<seed>``. `first` is a role's mean return of the first
-round, which is played before anything is learned, and `last` that of the last ten; `first_success` and `last_success`
-are those of the metric `success`, '' where a task has none.
+Runs are in runs/ of the folder, and each is called ``<arm>-s<seed>``. `first` is a role's mean return in the first
+round, before any learning, and `last` its mean in the last ten rounds. `first_success` and `last_success` are the same
+for the metric `success`, or '' if a task has none.
 """
 
 import csv
@@ -51,7 +51,7 @@ def _ends(suffix: str, values: Sequence[float | None]) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Writes the table; an unfinished run raises `FileNotFoundError`."""
+    """Writes the table. An unfinished run raises `FileNotFoundError`."""
     folder, table = map(Path, arguments)
     runs = sorted(path for path in (folder / "runs").iterdir() if not path.is_symlink())
     lines = [line for run in runs for line in rows(run)]

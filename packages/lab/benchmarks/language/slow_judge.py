@@ -15,7 +15,7 @@ from marless.functions.messages.usage import CallTime
 
 # Rollouts of a round, their episodes, rollouts of a micro-batch, and rounds that are measured.
 _ROLLOUTS, _EPISODES, _PART, _ROUNDS = 4, 64, 1, 20
-# Of the pool; and programs that the judge grades at once.
+# Workers and cores of the pool, and programs that the judge grades at once.
 _WORKERS, _CORES, _SLOTS = 6, 2.0, 32
 # The first guess of the median time of an answer, by how much a better one may be longer, and rounds for it.
 _GUESS_S, _MOST, _TRIAL = 0.05, 4, 6
@@ -25,7 +25,7 @@ _WAYS: Mapping[str, Mapping[str, int]] = {
     "micro-batches": {"pipeline.micro_batch": _PART},
     _LAG: {"pipeline.lag": 1},
 }
-# What happens to a question.
+# The steps of a question.
 _POINTS: Mapping[str, Callable[[CallTime], float]] = {
     "the last question is asked": lambda action: action.asked_ms,
     "a slot takes the last one": lambda action: action.begun_ms,
@@ -34,8 +34,8 @@ _POINTS: Mapping[str, Callable[[CallTime], float]] = {
 
 
 def rows(repetitions: int) -> Iterator[Row]:
-    """Rounds in each way, repetition by repetition, with a judge whose answers are waited for as long as is learned;
-    how many there would be if learning took no time, or if the processors never stood still; and what happens when."""
+    """Yield the rounds in each way, repetition by repetition, with a judge that takes as long as learning. Also the
+    rounds if learning took no time, or if the processors were always busy, and the times of events."""
     _calibrate()
     every: dict[str, list[Measured]] = {name: [] for name in _WAYS}
     allowed: list[float] = []
@@ -67,7 +67,7 @@ def _against_barriers(values: Mapping[str, list[float]], what: str, fmt: str = "
 
 
 def _last_ms(measured: Measured, point: Callable[[CallTime], float]) -> float:
-    """When the last question of a round comes to that point, in milliseconds since the round's first request."""
+    """Return the milliseconds from the round's first request to the last question at that point."""
     return statistics.median(
         max(
             1000 * (attempt.asked_at - _began(attempts)) + attempt.queued_ms + point(action)
@@ -79,7 +79,7 @@ def _last_ms(measured: Measured, point: Callable[[CallTime], float]) -> float:
 
 
 def _learners_end_ms(measured: Measured) -> float:
-    """When the last learner of a round has answered, in milliseconds since the round's first request."""
+    """Return the milliseconds from the round's first request to the last learner's answer."""
     return statistics.median(
         1000 * (max(each.ended_at for each in attempts if each.work.startswith("learn/")) - _began(attempts))
         for attempts in measured.rounds
@@ -91,8 +91,7 @@ def _began(attempts: Sequence[AttemptRecord]) -> float:
 
 
 def _allowed(used_s: float) -> float:
-    """Rounds a second if all cores worked all the time: what a short run uses besides is that of starting and
-    ending."""
+    """Return the rounds a second if all cores were always busy. A short run gives the use of starting and ending."""
     before = _processor_s()
     trained(_way({}), _TRIAL)
     round_s = (used_s - (_processor_s() - before)) / (_ROUNDS - _TRIAL)

@@ -1,10 +1,11 @@
-"""Trains the arms of a study of agents that speak and writes a table of the runs; see
-`benchmarks.comparisons.trained_arms`.
+"""Trains the arms of a study of agents that speak and writes a table of the runs.
+
+See `benchmarks.comparisons.trained_arms`.
 
     python -m benchmarks.language.train_arms benchmarks/language/relay.toml docs/results/language/controls_relay.csv
 
-Of the sampled episodes, `first_success` is the share of right ones in the first round and `last_success` the mean of
-the last ten rounds; `greedy_success` is that of the last evaluation.
+`first_success` is the share of right sampled episodes in the first round, and `last_success` the mean of the last ten
+rounds. `greedy_success` belongs to the last evaluation.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""TRL's GRPO on the prompts of a file; run as a script by an interpreter that has trl, transformers and peft.
+"""TRL's GRPO on the prompts of a file. Run as a script by an interpreter that has trl, transformers and peft.
 
 Prints one JSON object and imports no module of this project: ``python trl_loop.py SETTINGS``, JSON.
 """
@@ -19,7 +19,7 @@ import trl
 
 
 class Times(transformers.TrainerCallback):  # type: ignore[misc]
-    """Seconds and those of the processor from the first step's beginning to the end of each."""
+    """Seconds and processor seconds from the first step's beginning to the end of each step."""
 
     def __init__(self) -> None:
         self.seconds, self.processor_s = list[float](), list[float]()
@@ -35,7 +35,7 @@ class Times(transformers.TrainerCallback):  # type: ignore[misc]
 
 
 def trainer(settings: dict[str, Any], times: Times) -> Any:
-    """GRPO with the settings of our own run, as far as TRL has them; it replies with one of the allowed tokens."""
+    """Return GRPO with our run's settings, as far as TRL has them. It replies with one of the allowed tokens."""
     folder, answers = settings["folder"], settings["answers"]
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_file=f"{folder}/tokenizer.json", pad_token="<|im_end|>", eos_token="<|im_end|>"
@@ -67,7 +67,7 @@ def trainer(settings: dict[str, Any], times: Times) -> Any:
 
 
 def _settings(settings: dict[str, Any], suppressed: list[int]) -> Any:
-    """Those of our own run; the tokens that are `suppressed` are never replied."""
+    """Return our run's settings. The tokens that are `suppressed` are never replied."""
     return trl.GRPOConfig(
         output_dir=f"{settings['folder']}/trainer",
         max_steps=settings["rounds"],

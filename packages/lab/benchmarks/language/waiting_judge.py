@@ -1,4 +1,5 @@
-"""A judge that is far away: it takes time and keeps no core busy. It grades what the writers of `text/check` write."""
+"""A judge that is far away: it takes time and keeps no core busy. It grades the programs of the writers of
+`text/check`."""
 
 import os
 import re
@@ -20,8 +21,8 @@ _OPERATORS = {"+": np.add, "-": np.subtract, "*": np.multiply}
 
 
 def grade(question: bytes) -> bytes:
-    """1 for a program that prints what it should by one operator, else 0. A question takes equally long whenever it is
-    asked."""
+    """Return 1 for a program with the right output by one operator, else 0. A question takes equally long whenever it
+    is asked."""
     assignment = _ASSIGNMENTS.decode(question)
     luck = generator(0, assignment.program, assignment.output).standard_normal()
     time.sleep(float(os.environ[MEDIAN_S]) * float(np.exp(_SIGMA * luck)))

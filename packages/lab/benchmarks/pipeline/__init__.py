@@ -1,1 +1,1 @@
-"""What a round gains when nothing waits for more than what it reads: real runs on real processes, and a prediction."""
+"""The gain of a round if tasks wait only for their inputs: real runs on real processes, and a prediction."""

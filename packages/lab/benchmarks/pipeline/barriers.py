@@ -2,7 +2,7 @@
 ``python -m benchmarks.pipeline.barriers WHAT ARGUMENT ...``.
 
 `partials`: sums over parts of a round wait for all of its trajectories. `evaluation`: learners wait for an evaluation
-that is due. Functions, pool and messages are those of every run.
+that is due. Functions, pool and messages are the same as in every run.
 """
 
 import sys
@@ -17,7 +17,7 @@ Gates = Callable[[Plan, State], list[Gate]]
 
 
 def _behind(gates: list[Gate], kind: str, first: tuple[str, ...]) -> list[Gate]:
-    """The gates, of which those of a `kind` wait for all of the kinds `first` too."""
+    """Return the gates. Gates of a `kind` also wait for all of the kinds `first`."""
     awaited = tuple(gate.name for gate in gates if _kind(gate) in first)
     return [gate._replace(after=(*gate.after, *awaited)) if _kind(gate) == kind else gate for gate in gates]
 
@@ -33,7 +33,7 @@ BARRIERS: dict[str, Callable[[list[Gate]], list[Gate]]] = {
 
 
 def main_with(barrier: str, arguments: list[str]) -> int:
-    """Runs a command in whose rounds the barrier stands."""
+    """Run a command with this barrier in its rounds."""
     gates, stand = PHASES["round"].gates, BARRIERS[barrier]
     PHASES["round"] = replace(PHASES["round"], gates=lambda plan, state: stand(gates(plan, state)))
     return main(arguments)

@@ -21,7 +21,7 @@ _ENTRY_POINT = "waiting = benchmarks.pipeline.waiting_task:make"
 
 @dataclass(frozen=True)
 class Way:
-    """A way to train: settings, the pool that serves the run, and which barrier of `barriers` stands in its rounds."""
+    """A way to train: settings, the pool that serves the run, and the barrier of `barriers` in its rounds."""
 
     settings: Settings
     slots: int
@@ -31,7 +31,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Measured:
-    """Rounds after those that warm up: the seconds of each, and the attempts of each."""
+    """The rounds after the warm-up: the seconds of each, and the attempts of each."""
 
     slots: int
     round_s: list[float]
@@ -53,7 +53,7 @@ class Measured:
         return statistics.median(spans)
 
     def busy_s(self, *kinds: str) -> list[list[float]]:
-        """Seconds of each of a round's tasks whose names begin so, round by round, in the order of their names."""
+        """Return the seconds of a round's tasks of these kinds, round by round, in the order of their names."""
         return [
             [
                 record.duration_ms / 1000
@@ -70,7 +70,7 @@ class Measured:
 
 
 def trained(way: Way, rounds: int) -> Measured:
-    """A run of `rounds` rounds and those that warm up; raises `RuntimeError` if it fails."""
+    """Train a run of `rounds` rounds after the warm-up. Raises `RuntimeError` if it fails."""
     program = ("benchmarks.pipeline.barriers", way.barrier) if way.barrier else own_study.COMMAND_LINE
     with own_study.trained("way", _ENTRY_POINT, _lines(way, rounds + WARM_UP), program) as runs:
         (run,) = runs.iterdir()

@@ -13,7 +13,7 @@ from benchmarks.pipeline import prediction, ways
 from benchmarks.pipeline.launch import Measured, Way, trained
 from benchmarks.pipeline.record import FILE, Comparison
 
-# Rounds of a run whose rollouts wait, of one whose rollouts compute, and of the default run.
+# Rounds of a run with waiting rollouts, with computing rollouts, and of the default run.
 _WAITING, _COMPUTING, _DEFAULT = 5, 20, 80
 Predict = Callable[[Measured, Measured], float]
 
@@ -34,7 +34,7 @@ class Asked:
 
 
 def table(repetitions: int, is_record: bool) -> str:
-    """Measures; the table as markdown, and where it was measured. A record is stored."""
+    """Measure. Returns the table as markdown, and the place of the measurement. A record is stored."""
     measuring = Measuring()
     sections = (_one_learner, _two_learners, _computing, _lag_of_default, _lag_of_waiting, _evaluation)
     comparisons = [comparison for section in sections for comparison in section(repetitions)]
@@ -83,7 +83,7 @@ def _two_learners(repetitions: int) -> list[Comparison]:
 
 
 def _computing(repetitions: int) -> list[Comparison]:
-    """Rollouts that compute, on the slots of the learners: what keeps all slots at work gains nothing."""
+    """Compare rollouts that compute, on the slots of the learners: if all slots are busy, there is no gain."""
     return _compared(
         {"streamed": ways.computing(rollouts=2), "behind": ways.computing("partials", rollouts=2)},
         _COMPUTING,
@@ -175,7 +175,7 @@ def _over(learners: int, other_s: Callable[[list[float], list[float], float], fl
 
 
 def _over_barrier(own: Measured, other: Measured) -> float:
-    """Of an evaluation beside learners, by the tasks of the rounds in which these wait for it."""
+    """Predict the ratio of an evaluation next to learners, by the tasks of rounds with waiting learners."""
     rounds = zip(other.busy_s("sample"), other.busy_s("evaluate"), other.busy_s("learn"), strict=True)
     return statistics.median(
         prediction.in_turn_s([*samples, *evaluations], learners, other.slots)

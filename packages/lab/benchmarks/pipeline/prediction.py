@@ -1,4 +1,4 @@
-"""What a round takes by the durations of its tasks alone, on a virtual clock: nothing of it is random.
+"""The duration of a round by the durations of its tasks alone, on a virtual clock, without random numbers.
 
 Start-ups, hand-overs and the coordinator are left out.
 """
@@ -10,7 +10,7 @@ Times = Sequence[float]
 
 
 def ends_s(tasks_s: Times, slots: int, ready_s: Times | None = None) -> list[float]:
-    """When each task ends: in the order in which they are ready, each on the slot that is free first."""
+    """Return the end of each task: in the order of their `ready_s`, each on the slot that is free first."""
     free, ready = [0.0] * slots, ready_s or [0.0] * len(tasks_s)
     heapify(free)
     ends = [0.0] * len(tasks_s)
@@ -31,7 +31,7 @@ def beside_s(samples_s: Times, learners_s: Times, slots: int) -> float:
 
 
 def after_samples_s(samples_s: Times, evaluations_s: Times, learners_s: Times, slots: int) -> float:
-    """Learners that wait for samples alone, beside evaluations, on the same slots."""
+    """Learners that wait for samples alone, at the same time as evaluations, on the same slots."""
     begins = [*(0.0 for _ in (*samples_s, *evaluations_s)), *(max(ends_s(samples_s, slots)) for _ in learners_s)]
     return max(ends_s([*samples_s, *evaluations_s, *learners_s], slots, begins))
 
@@ -42,12 +42,12 @@ def whole_s(samples_s: Times, learner_s: float, slots: int) -> float:
 
 
 def behind_s(samples_s: Times, parts_s: Times, rest_s: float, slots: int, learners: int) -> float:
-    """Sampling, then the parts on so many slots that learn, then what folds them."""
+    """Sampling, then the parts on so many slots that learn, then their fold."""
     return max(ends_s(samples_s, slots)) + max(ends_s(parts_s, learners)) + rest_s
 
 
 def streamed_s(samples_s: Times, parts_s: Times, rest_s: float, slots: int, learners: int) -> float:
-    """Each part begins when its samples, consecutive ones, have ended, on slots beside those that sample."""
+    """Each part begins when its samples, consecutive ones, have ended, on other slots than sampling."""
     ends, size = ends_s(samples_s, slots), len(samples_s) // len(parts_s)
     ready = [max(ends[number * size : (number + 1) * size]) for number in range(len(parts_s))]
     return max(ends_s(parts_s, learners, ready)) + rest_s

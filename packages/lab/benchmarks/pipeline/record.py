@@ -1,4 +1,4 @@
-"""The record of a measurement, from which this benchmark and the guide about waiting rounds print one table."""
+"""The record of a measurement. This benchmark and the guide about waiting rounds print one table from it."""
 
 import statistics
 
@@ -13,8 +13,8 @@ HEADER = ("a round", "ms", "against", "ratio", "lowest to highest", "predicted",
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """One way to train against another, repetition by repetition: ratios are seconds of the other's rounds to its own.
 
-    `predicted` is that of the tasks' durations alone; `least` bounds the ratios. `same_weights`: all runs
-    end with the same bytes.
+    `predicted` follows from the tasks' durations alone. `least` bounds the ratios. `same_weights`: all runs end with
+    the same bytes.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""A task whose episodes wait, as for a simulator elsewhere: `waiting`, by an entry point (see `launch`).
+"""A task with episodes that wait, as if a simulator ran elsewhere: `waiting`, by an entry point (see `launch`).
 
-An agent sees which of five actions is right. The copies of a rollout wait together, once, before their first step: for
-a time from a lognormal distribution, drawn from the rollout's own generator, so that a rollout waits equally long
-wherever and whenever it is played. Sleeping keeps no core busy.
+An agent sees which of five actions is right. The copies of a rollout wait together, once, before their first step. The
+time comes from a lognormal distribution and the rollout's generator. So a rollout waits equally long on every machine
+and at every time. Sleeping keeps no core busy.
 """
 
 import time
@@ -19,7 +19,7 @@ SIGMA = 0.8
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What `task.options` may hold."""
+    """The keys of `task.options`."""
 
     horizon: int = 25
     # The median of a rollout's wait, in seconds.
@@ -27,7 +27,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 def make(task: EnvTask, num_envs: int) -> "Waiting":
-    """`num_envs` environments; raises `ValueError` for wrong options."""
+    """`num_envs` environments. Raises `ValueError` for wrong options."""
     return Waiting(msgspec.convert(task.options, Options), num_envs)
 
 

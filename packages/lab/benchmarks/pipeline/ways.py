@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from benchmarks.pipeline.launch import Settings, Way, trained
 
-# Of the waiting task: rollouts of a round, those of a micro-batch, and slots that sample.
+# Of the waiting task: rollouts of a round, rollouts of a micro-batch, and slots that sample.
 ROLLOUTS, PART, SLOTS = 32, 2, 8
-# What tasks that wait keep busy, all together, beside learners; less than a second learner.
+# The cores that waiting tasks keep busy, all together, next to learners: less than a second learner.
 _SAMPLING_CORES = 0.5
 # The first guess of a wait.
 _GUESS_S = 0.2
@@ -28,7 +28,7 @@ _COMPUTING: Settings = {**FEW_EVALUATIONS, **ONE_STEP, "sharing.rule": "all", "a
 
 
 def waiting(learners: int, median_s: float, barrier: str = "", **pipeline: int) -> Way:
-    """Rollouts that wait, on `SLOTS` slots, beside so many slots whose cores learn."""
+    """Rollouts that wait, on `SLOTS` slots, next to so many slots with cores that learn."""
     settings = {**_WAITING, "task.options.median_s": median_s, **_table(pipeline)}
     return Way(settings, SLOTS + learners, learners + _SAMPLING_CORES, barrier)
 
@@ -45,9 +45,9 @@ def default(barrier: str = "", every: int = 0, **pipeline: int) -> Way:
 
 
 def calibrated_wait_s(whole: Way, ratio: float) -> float:
-    """The median of a rollout's wait with which learning takes `ratio` times as long as sampling does."""
+    """Return the median of a rollout's wait that makes learning take `ratio` times as long as sampling."""
     median_s = _GUESS_S
-    for _ in range(2):  # what is not waiting takes its part of the slots, too
+    for _ in range(2):  # other work takes its part of the slots, too
         measured = trained(replace(whole, settings={**whole.settings, "task.options.median_s": median_s}), 2)
         median_s *= measured.learning_s / ratio / measured.sampling_s
     return median_s

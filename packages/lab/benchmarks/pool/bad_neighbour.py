@@ -1,6 +1,6 @@
 """A small game that does harm to its process and its machine: ``pettingzoo:benchmarks.pool.bad_neighbour:make``.
 
-`how` names the harm, of `HARMS`; it is done at every reset from the sixth of a process on. The game itself depends on
+`how` names the harm, of `HARMS`. It is done at every reset from the sixth of a process on. The game itself depends on
 its seeds and actions alone.
 """
 
@@ -60,7 +60,7 @@ class Game(ParallelEnv):  # type: ignore[misc]
         return self._seen(), {agent: {} for agent in _AGENTS}
 
     def step(self, actions: dict[str, int]) -> tuple[dict[str, Any], ...]:
-        """Pays 1.0 to each agent that names the third of [0, 1) in which the place now is."""
+        """Pay 1.0 to each agent that names the third of [0, 1) with the present place."""
         self._time += 1
         self._place = (self._place * 3.7 + 0.11 * actions["left"] + 0.07 * actions["right"]) % 1
         over = self._time >= _LENGTH

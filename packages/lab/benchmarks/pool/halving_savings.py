@@ -1,10 +1,10 @@
-"""``python -m benchmarks halving``: what successive halving saves, and whether it keeps the winner of the full grid.
+"""``python -m benchmarks halving``: the savings of successive halving, and whether it keeps the winner of the full
+grid.
 
-Three learning rates of the default task with seeds 1 to 100, all to the end, then every ten seeds as one study: what
-halving would have decided and spent follows from the full grid, because a run that is stopped has the bytes, and so the
-evaluations, of the run that is not. The settings are compared twice, because the slowest rate is ahead at first: with
-seeds 201 to 216 the best one is that of the end from round 18 on. One study is trained with halving to confirm what
-follows.
+Three learning rates of the default task with seeds 1 to 100 are trained to the end. Then every ten seeds are one study.
+The decisions and costs of halving follow from the full grid, because a stopped run has the bytes and the evaluations of
+the full run. The settings are compared twice, because the slowest rate is ahead at first. With seeds 201 to 216 the
+best setting from round 18 on is also the best at the end. One study is trained with halving to confirm the result.
 """
 
 import tempfile

@@ -55,7 +55,7 @@ def study_in(folder: Path, file: str, environment: Mapping[str, str]) -> Measure
 
 
 def processes(commands: Mapping[str, Sequence[str]], environment: Mapping[str, str], *options: str) -> Measured:
-    """Each run as a command of its own with these `options`, all at once."""
+    """Run each run as a separate command with these `options`, all at once."""
     with tempfile.TemporaryDirectory(prefix="pool-") as folder:
         began = time.monotonic()
         started = [
@@ -79,7 +79,7 @@ def shell_loop(commands: Mapping[str, Sequence[str]], environment: Mapping[str, 
 
 
 def _begin(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    # Whoever trains alone draws a picture at the end; a study does not, so here nobody does.
+    # A single run draws a picture at its end, but a study does not, so pictures are off.
     paths = [ROOT / "tests/support/without_pictures", ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
     with (folder / "output").open("ab") as output:
         return subprocess.Popen(

@@ -1,7 +1,7 @@
-"""``python -m benchmarks neighbours``: what each kind of bad neighbour does to two good runs of the same pool.
+"""``python -m benchmarks neighbours``: the effect of each kind of bad neighbour on two good runs of the same pool.
 
-A study has two slots and three runs: one of a task of ours, one of the bad run's own game without the harm, and the bad
-run. Asked: both good runs have the weights that they have without the third, and nothing is left behind.
+A study has two slots and three runs: a run of our task, a run of the bad run's game without the harm, and the bad run.
+Required: both good runs have the same weights as without the third, and they leave no files or processes.
 """
 
 import json
@@ -25,7 +25,7 @@ _MARK = "MARLESS_NEIGHBOURS"
 
 
 class Outcome(NamedTuple):
-    """How a study ended: hashes or other endings by run, processes and files of mode 000 that it left, its size."""
+    """The end of a study: hashes or other endings by run, processes and files of mode 000 that it left, its size."""
 
     code: int
     runs: dict[str, str]

@@ -41,7 +41,7 @@ def _rows(steps: int, repetitions: int) -> list[Row]:
 
 @contextmanager
 def _agent() -> Iterator[str]:
-    """Keeps workers dialled in; the address at which a driver is to listen."""
+    """Keep workers dialled in. Gives the address for a driver to listen."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"

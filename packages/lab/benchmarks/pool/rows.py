@@ -11,7 +11,7 @@ from benchmarks.table import Row
 from marless.studies.owners import jain
 
 WEIGHTS = (1, 2, 4)
-# Workers have one thread each; so have processes of their own.
+# Workers have one thread each, and so have separate processes.
 _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
@@ -93,7 +93,7 @@ def looped() -> list[Row]:
 
 
 def weighted() -> list[Row]:
-    """What owners with weights 1, 2 and 4 were served while all had waiting tasks: until the first run ended."""
+    """Measure the service of owners with weights 1, 2 and 4 while all had waiting tasks: until the first run ended."""
     work = waiting()
     settings = list(work.settings.items())[:3]
     lines = ["seeds = [1, 2, 3, 4, 5, 6, 7, 8]", "pool.workers = 7", 'base.placement.rule = "packed"']

@@ -1,4 +1,4 @@
-"""Six agents whose work differs as 1, 1/2, ... 1/6 (Zipf), on six slots; loading an agent's state takes a second."""
+"""Six agents with work in the ratios 1, 1/2, ... 1/6 (Zipf), on six slots. Loading an agent's state takes a second."""
 
 import tempfile
 import time
@@ -30,7 +30,8 @@ def rows() -> list[Row]:
 
 
 def _makespan(agents: range | list[int], slots: int, affinity: bool) -> float:
-    """Seconds until all tasks of these agents have ended. Without affinity the pool does not know what tasks read."""
+    """Seconds until all tasks of these agents have ended. Without affinity the pool ignores the data that tasks
+    read."""
     capacity = Capacity(slots, slots, LOAD_S / _BYTES if affinity else 0.0)
     with tempfile.TemporaryDirectory() as folder, TaskPool(capacity, _MODULES, Path(folder)) as pool:
         lane = pool.lane("skewed", Path(folder))

@@ -1,7 +1,8 @@
-"""Four tasks whose steps wait, as for a simulator elsewhere; ``pettingzoo:benchmarks.pool.waiting_tasks:<name>``.
+"""Four tasks with steps that wait, as if a simulator ran elsewhere:
+``pettingzoo:benchmarks.pool.waiting_tasks:<name>``.
 
-The wait of a step is drawn from a lognormal distribution at the address of its episode's seed and its number, so every
-run waits equally long wherever and whenever it runs. Copies that are stepped one after the other wait together.
+The wait of a step comes from a lognormal distribution, at the address of its episode's seed and its number. So every
+run waits equally long on every machine and at every time. Copies that are stepped one after the other wait together.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The two workloads: runs whose environments wait, and runs that compute."""
+"""The two workloads: runs with environments that wait, and runs that compute."""
 
 from dataclasses import dataclass
 
@@ -13,8 +13,10 @@ _TASKS = ("spread", "tag", "reference", "speaker")
 
 @dataclass(frozen=True)
 class Workload:
-    """`settings` by name of the setting, each trained with every one of `seeds`. `alone` is the placement of a run with
-    the whole pool, "" for the algorithm's default, `shared` that of one of many; `waits`: its environments do."""
+    """`settings` by name of the setting, each trained with every one of `seeds`.
+
+    `alone` is the placement of a run with the whole pool, "" for the algorithm's default. `shared` is the placement of
+    one of many runs. `waits`: its environments wait."""
 
     slots: int
     seeds: tuple[int, ...]

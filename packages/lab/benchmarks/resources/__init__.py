@@ -1,1 +1,1 @@
-"""What a resource that is shared action by action gains over slots that are reserved: real runs, and a prediction."""
+"""The gain of a resource that is shared action by action over reserved slots: real runs, and a prediction."""

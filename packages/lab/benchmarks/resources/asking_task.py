@@ -1,7 +1,7 @@
-"""A task whose environments think, then ask a resource, in every step: `asking`, by an entry point (see `launch`).
+"""A task with environments that think, then ask a resource, in every step: `asking`, by an entry point (see `launch`).
 
-Both times come from lognormal distributions, drawn from the rollout's own generator, so that a trajectory thinks and
-asks for as long wherever and whenever it is played. Each trajectory leaves a line with what was drawn and what it took.
+Both times come from lognormal distributions and the rollout's generator. So a trajectory thinks and asks equally long
+on every machine and at every time. Each trajectory leaves a line with its drawn and measured times.
 """
 
 import os
@@ -20,7 +20,7 @@ SIGMA = 0.8
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What `task.options` may hold."""
+    """The keys of `task.options`."""
 
     # The resource, and the file of the lines.
     resource: str
@@ -31,7 +31,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     steps: int = 12
     # Draws differently from other runs of the same seed.
     salt: int = 0
-    # A named pipe that holds a byte for each slot; a trajectory takes one at its start and puts it back at its end.
+    # A named pipe that holds a byte for each slot. A trajectory takes one at its start and puts it back at its end.
     tokens: str = ""
 
 
@@ -42,17 +42,18 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     began: float
     thinks_s: list[float]
     sizes: list[float]
-    # From the call until the answer; the first includes the wait for a token.
+    # From the call until the answer. The first includes the wait for a token.
     took_s: list[float]
 
 
 def make(task: EnvTask, num_envs: int, resources: Resources) -> "Asking":
-    """`num_envs` environments; raises `ValueError` for wrong options."""
+    """`num_envs` environments. Raises `ValueError` for wrong options."""
     return Asking(msgspec.convert(task.options, Options), num_envs, resources)
 
 
 class Asking(waiting_task.Waiting):
-    """Environments that are stepped together. Several, as an evaluation has them, neither think nor ask."""
+    """Environments that are stepped together. In an evaluation, which has several, they take no time and ask no
+    resource."""
 
     def __init__(self, options: Options, num_envs: int, resources: Resources) -> None:
         super().__init__(waiting_task.Options(horizon=options.steps), num_envs)
@@ -100,5 +101,5 @@ class Asking(waiting_task.Waiting):
             sizes=self._sizes.tolist(),
             took_s=self._took_s,
         )
-        with Path(self._asking.lines).open("ab", buffering=0) as file:  # one write, beside those of other processes
+        with Path(self._asking.lines).open("ab", buffering=0) as file:  # one write, next to other processes' writes
             file.write(msgspec.json.encode(line) + b"\n")

@@ -26,7 +26,7 @@ _ENTRY_POINT = "asking = benchmarks.resources.asking_task:make"
 
 @dataclass(frozen=True)
 class Measured:
-    """Rounds after those that warm up, run by run: trajectories, and the seconds of the round."""
+    """The rounds after the warm-up, run by run: trajectories, and the seconds of the round."""
 
     trajectories: list[list[list[Line]]]
     round_s: list[list[float]]
@@ -43,7 +43,7 @@ class Measured:
         return [mean(seconds) for seconds in zip(*self.round_s, strict=True)]
 
     def drawn(self) -> list[list[Round]]:
-        """What trajectories drew, for a prediction."""
+        """Return the drawn times of trajectories, for a prediction."""
         return [
             [[Trajectory(line.thinks_s, line.sizes) for line in lines] for lines in rounds]
             for rounds in self.trajectories
@@ -51,7 +51,7 @@ class Measured:
 
 
 def trained(way: Way, rounds: int) -> Measured:
-    """The runs of the way, for so many rounds and those that warm up; raises `RuntimeError` if one fails."""
+    """Train the runs of the way, for so many rounds after the warm-up. Raises `RuntimeError` if one fails."""
     with tempfile.TemporaryDirectory(prefix="asking-") as text, _tokens(Path(text), way.reserved) as tokens:
         file = Path(text) / "lines"
         lines = _lines(way, rounds + WARM_UP, {"lines": str(file), "tokens": tokens})
@@ -77,7 +77,7 @@ def _lines(way: Way, rounds: int, options: dict[str, str]) -> list[str]:
 
 @contextmanager
 def _tokens(folder: Path, number: int) -> Iterator[str]:
-    """A named pipe that holds so many bytes; '' for none."""
+    """A named pipe that holds so many bytes. '' for none."""
     if not number:
         yield ""
         return
@@ -97,6 +97,6 @@ def _round_s(run: Path) -> list[float]:
 
 
 def _by_round(lines: list[Line], trajectories: int, rounds: int) -> list[list[Line]]:
-    """A round begins when all trajectories of the last one have ended."""
+    """A round begins when all trajectories of the last round have ended."""
     in_order = sorted(lines, key=lambda line: line.began)
     return [in_order[trajectories * number :][:trajectories] for number in range(WARM_UP, WARM_UP + rounds)]

@@ -18,9 +18,9 @@ from benchmarks.resources.record import FILE, Comparison, Ratio
 from benchmarks.resources.ways import SLOTS, SPLIT, TRAJECTORIES, Way
 from marless.infra.local.resources.elastic import ElasticCores
 
-# A step of 32 trajectories may take so many times as long with nine slots as with 32.
+# The largest ratio of a step of 32 trajectories with nine slots to the same step with 32 slots.
 _SLOWER = 1.05
-# The duty at which the bars are set.
+# The duty for the bars.
 _BAR_DUTY = 0.2
 # Of the solver: trajectories for each core, and their duty. A part of a core is busy at low load, and actions wait at
 # high load.
@@ -33,7 +33,7 @@ _PROBE = 640
 
 @dataclass(frozen=True)
 class Effort:
-    """Which duties, for how many rounds; the means of an action that sleeps, and of one that computes on one core."""
+    """The duties, the rounds, and the means of an action that sleeps, and of one that computes on one core."""
 
     duties: tuple[float, ...]
     rounds: int
@@ -57,7 +57,7 @@ Predict = Callable[[list[list[Round]]], Predicted]
 
 
 def table(effort: Effort) -> str:
-    """Measures; the table as markdown, and where it was measured. A full one is stored."""
+    """Measure. Returns the table as markdown, and the place of the measurement. A full one is stored."""
     measuring = Measuring()
     comparisons = [each for duty in effort.duties for each in _one_run(effort, duty)]
     comparisons += [*_several_runs(effort), *_elastic(effort)]
@@ -106,7 +106,7 @@ def _several_runs(effort: Effort) -> list[Comparison]:
 
 
 def _elastic(effort: Effort) -> list[Comparison]:
-    """A solver that computes, on one core for each action or on those that idle."""
+    """A solver that computes, on one core for each action or on idle cores."""
     cores = len(os.sched_getaffinity(0))
     taken_s: list[float] = processes.measured("resources.speed_up", _PROBE, cores)
     size = _PROBE * effort.solution_s / taken_s[0]

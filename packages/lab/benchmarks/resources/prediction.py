@@ -1,4 +1,4 @@
-"""What actions and rounds take by what trajectories draw alone, on a virtual clock: nothing of it is random.
+"""The duration of actions and rounds by the trajectories' draws alone, on a virtual clock, without random numbers.
 
 Start-ups, hand-overs, learners and the coordinator are left out. Cores are handed out by the scheduler's own code.
 """
@@ -35,7 +35,7 @@ class Predicted(NamedTuple):
 
 
 class Clock:
-    """Calls what is to happen in the order of its times."""
+    """Calls events in the order of their times."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -43,7 +43,7 @@ class Clock:
         self._numbers = count()
 
     def after(self, seconds: float, happen: Callable[[], None]) -> None:
-        """Calls `happen` so much later; of the same time those first that were said first."""
+        """Calls `happen` so much later. Of the same time those first that were said first."""
         heappush(self._events, (self.now + seconds, next(self._numbers), happen))
 
     def run(self) -> None:
@@ -54,8 +54,8 @@ class Clock:
 
 
 class Resource:
-    """Serves actions in the order in which they come: `slots` at once, each with a core of `cores`, or with so many as
-    `elastic` gives it. `seconds(size, cores)` is how long an action takes."""
+    """Serves actions in their order: `slots` at once, each with a core of `cores`, or with as many as `elastic` gives
+    it. `seconds(size, cores)` is how long an action takes."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ def shared(runs: Sequence[Sequence[Round]], make: Callable[[Clock], Resource]) -
 
 
 def split(runs: Sequence[Sequence[Round]], slots: Sequence[int]) -> Predicted:
-    """Each run has a resource of its own, with its part of the slots."""
+    """Each run has a separate resource, with its part of the slots."""
     playing = []
     for rounds, own in zip(runs, slots, strict=True):
         clock = Clock()
@@ -157,7 +157,7 @@ def split(runs: Sequence[Sequence[Round]], slots: Sequence[int]) -> Predicted:
 
 
 def reserved(rounds: Sequence[Round], slots: int) -> Predicted:
-    """Each trajectory has a slot from its start to its end; its first action includes the wait for the slot."""
+    """Each trajectory has a slot from its start to its end. Its first action includes the wait for the slot."""
     rounds_s, actions_s = [], []
     for trajectories in rounds:
         lasts_s = [sum(trajectory.thinks_s) + sum(trajectory.sizes) for trajectory in trajectories]

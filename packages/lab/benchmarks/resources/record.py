@@ -11,7 +11,7 @@ HEADER = ("actions", "ms", "against", "actions", "predicted", "rounds", "predict
 
 
 class Ratio(msgspec.Struct, frozen=True, kw_only=True):
-    """The other way's time over the own one's, round by round, and as predicted; `least` bounds the values."""
+    """The other way's time over the own one's, round by round, and as predicted. `least` bounds the values."""
 
     values: list[float]
     predicted: float
@@ -23,11 +23,11 @@ class Ratio(msgspec.Struct, frozen=True, kw_only=True):
         return statistics.median(self.values)
 
     def cells(self) -> tuple[str, str]:
-        """What was measured, with the lowest and the highest, and what was predicted."""
+        """Return the measured value, with the lowest and the highest, and the predicted value."""
         return f"{self.median:.2f} ({min(self.values):.2f} to {max(self.values):.2f})", f"{self.predicted:.2f}"
 
     def verdict(self) -> str:
-        """Whether what was asked for was reached; '' where nothing was."""
+        """Return the verdict on the bar, or '' without a bar."""
         if self.least is None:
             return ""
         return f"≥ {self.least:.2f}: {verdict(self.values, self.least)}"

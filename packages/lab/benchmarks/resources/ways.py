@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from benchmarks.pipeline.ways import FEW_EVALUATIONS, ONE_STEP
 
-# Of a round, over all runs; and the slots that shall do for them.
+# The trajectories of a round, over all runs, and the slots that suffice for them.
 TRAJECTORIES, SLOTS = 32, 9
 RUNS = 4
 # Nine slots, split over four runs as evenly as they can be.
 SPLIT = (3, 2, 2, 2)
-# More cores than what only sleeps has processes.
+# More cores than sleeping trajectories have processes.
 _NO_LIMIT = 1000.0
 
 Table = Mapping[str, object]
@@ -18,10 +18,10 @@ Table = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Way:
-    """Runs of so many trajectories in each round; every run asks the resource that stands at its place in `asked`.
+    """Runs of so many trajectories in each round. Every run asks the resource that stands at its place in `asked`.
 
-    `tables` are the resources by name. With `reserved`, so many trajectories are played at once, each with a slot of
-    its own. `cores` are the machine's for everything.
+    `tables` are the resources by name. With `reserved`, so many trajectories are played at once, each with a separate
+    slot. `cores` are the machine's for everything.
     """
 
     tables: Mapping[str, Table]
@@ -50,12 +50,13 @@ class Way:
 
 
 def sleeping(duty: float, action_s: float, slots: int, reserved: int = 0) -> Way:
-    """One run whose trajectories ask for the part `duty` of their time, for `action_s` in the mean."""
+    """One run with trajectories that ask for the part `duty` of their time, for `action_s` on average."""
     return Way({"judge": _wait(slots)}, ("judge",), TRAJECTORIES, _think_s(duty, action_s), action_s, reserved)
 
 
 def several(duty: float, action_s: float, slots: tuple[int, ...]) -> Way:
-    """As many trajectories of four runs, which ask one resource, or each one of its own with its part of the slots."""
+    """As many trajectories of four runs, which ask one resource, or each a separate resource with its part of the
+    slots."""
     names = [f"judge{number}" for number in range(len(slots))]
     tables = {name: _wait(own) for name, own in zip(names, slots, strict=True)}
     asked = tuple(names[number % len(names)] for number in range(RUNS))
