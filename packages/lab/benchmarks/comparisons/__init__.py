@@ -1,1 +1,1 @@
-"""What measurements share that compare ways to train: their runs, their records, and where they were made."""
+"""Common parts of measurements that compare ways to train: their runs, their records, and their machines."""

@@ -1,4 +1,4 @@
-"""Where and when something was measured, and by which program."""
+"""The place and time of a measurement, and its program."""
 
 import os
 import time
@@ -11,8 +11,8 @@ from marless.reports.provenance import commit
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """Part of a measurement's record. `kernel` is what numpy's matrix products run on; `load` are the machine's load
-    averages of a minute before and after."""
+    """Part of a measurement's record. `kernel` computes numpy's matrix products. `load` are the machine's load averages
+    of a minute before and after."""
 
     commit: str | None
     date: str
@@ -37,7 +37,7 @@ class Measuring:
         self._began, self._load = time.monotonic(), os.getloadavg()[0]
 
     def conditions(self) -> Conditions:
-        """Those of a measurement that has ended now."""
+        """Return the conditions of a measurement that has ended now."""
         kernels = sorted({str(each.get("architecture", "")) for each in threadpool_info()} - {""})
         return Conditions(
             commit=commit(),

@@ -1,9 +1,9 @@
-"""Whether kernels and numpy train policies of equal returns: pairs of one seed, two one-sided tests.
+"""Return whether kernels and numpy train policies of equal returns: pairs of one seed, two one-sided tests.
 
     marless study benchmarks/comparisons/engines.toml --out build/engines
     python -m benchmarks.comparisons.equal_returns docs/results/equal-returns.csv build/engines
 
-With a study's folder the table is written from its finished runs; without one it is read.
+With a study's folder the table is written from its finished runs. Without one it is read.
 """
 
 import csv
@@ -44,7 +44,7 @@ def lines(table: Path = ROOT / "docs" / "results" / "equal-returns.csv") -> list
 
 
 def rows_of(study: Path) -> list[Row]:
-    """A row of each seed, in order; raises `SystemExit` where a seed's runs have not all finished: none is left out."""
+    """Return a row of each seed, in order. Raises `SystemExit` unless all runs of every seed have finished."""
     rows: dict[int, Row] = {}
     for folder in sorted((study / "runs").iterdir()):
         config, results = RunFolder(folder).config(), summary.read(RunFolder(folder))

@@ -1,4 +1,4 @@
-"""Records of measurements in docs/results, from which benchmarks and guides print the same tables."""
+"""Records of measurements in docs/results. Benchmarks and guides print the same tables from them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ class Record(Conditions, Generic[Comparison], frozen=True, kw_only=True):
 
 
 class RecordFile(Generic[Comparison]):
-    """docs/results/NAME.json, with what ``make bench ARGS=NAME`` measured last; `header` is that of the rows."""
+    """docs/results/NAME.json, with the last measurement of ``make bench ARGS=NAME``. `header` heads the rows."""
 
     def __init__(self, name: str, kind: type[Record[Comparison]], header: Sequence[str]) -> None:
         self.name, self.header = name, header
@@ -45,5 +45,5 @@ class RecordFile(Generic[Comparison]):
         self._path.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
 
     def stored(self) -> Record[Comparison] | None:
-        """The record that was stored last; None before the first."""
+        """The record that was stored last. None before the first."""
         return msgspec.json.decode(self._path.read_bytes(), type=self._kind) if self._path.is_file() else None

@@ -1,4 +1,4 @@
-"""Trains a study with real processes in a folder of its own, with an environment of these benchmarks."""
+"""Trains a study with real processes in a separate folder, with an environment of these benchmarks."""
 
 import subprocess
 import sys
@@ -14,10 +14,10 @@ COMMAND_LINE = ("marless.cli.app",)
 
 @contextmanager
 def trained(name: str, entry_point: str, lines: Sequence[str], program: Sequence[str] = COMMAND_LINE) -> Iterator[Path]:
-    """The folder with the runs of the study `name` whose file has these lines, until the block ends.
+    """Give the folder with the runs of the study `name`, until the block ends. Its file has these lines.
 
     `entry_point` is ``name = module:function`` of the environment, `program` the module that is run and its first
-    arguments. Raises `RuntimeError` with what was printed if the study fails.
+    arguments. Raises `RuntimeError` with the output if the study fails.
     """
     with tempfile.TemporaryDirectory(prefix="study-") as text:
         folder = Path(text)

@@ -8,10 +8,10 @@ LEVEL = 0.05
 
 
 def conclusion(first: Sequence[float], second: Sequence[float], margin: float | None) -> str:
-    """Return what pairs of one seed show: that arms are equal within a margin, that they differ, or neither.
+    """Return the verdict of pairs of one seed: arms are equal within a margin, they differ, or neither.
 
     The margin must be fixed before the runs. Arms are equal if the 90 % interval of the mean difference is within the
-    margin, by `tost_paired`. Without a margin no result shows that arms are equal.
+    margin, by `tost_paired`. Only with a margin can a result show that arms are equal.
     """
     if len(first) < FEWEST_SEEDS:
         return f"{len(first)} pairs, {FEWEST_SEEDS} are needed"

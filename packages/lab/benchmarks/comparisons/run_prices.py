@@ -1,5 +1,7 @@
-"""Measure the price of MAPPO's default run in four ways: by functions with a learner per slot, by functions with
-``placement.rule=auto``, and on a rented machine, started for this run alone or busy all the time.
+"""Measure the price of MAPPO's default run in four ways.
+
+Two use functions, with a learner per slot or with ``placement.rule=auto``. Two use a rented machine, started for this
+run alone or busy all the time.
 
     python -m benchmarks.comparisons.run_prices docs/results/run-prices.csv
 
@@ -75,7 +77,7 @@ def table_lines(rows: list[dict[str, str]]) -> list[str]:
 
 
 def read(table: Path) -> list[dict[str, str]]:
-    """Return the stored rows; none if the file does not exist."""
+    """Return the stored rows, or an empty list."""
     if not table.is_file():
         return []
     with table.open(newline="", encoding="utf-8") as file:

@@ -40,7 +40,7 @@ def run_seconds(ablation: Ablation, run: FinishedRun, env_steps: int) -> float:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Trains what is missing in the folder and prints a row for every task."""
+    """Train the missing runs in the folder and print a row for every task."""
     parser = ArgumentParser(prog="python -m benchmarks.comparisons.suite_hours")
     parser.add_argument("suite", type=Path)
     parser.add_argument("folder", type=Path)

@@ -1,12 +1,13 @@
-"""Ten seeds of the default run by kernels and by numpy, and of the plain loop: training seconds to a greedy return, and
-the returns of the final policies.
+"""Ten seeds of the default run by kernels and by numpy, and of the plain loop.
+
+It measures training seconds to a greedy return, and the returns of the final policies.
 
     python -m benchmarks.comparisons.ten_seeds docs/results/ten-seeds.csv
 
-A seed's runs follow each other, on two workers and in one process; seeds that the table has are not run again.
-Evaluations are as often as the plain loop's, which stops its clock for them, so an engine trains once more without any,
-to the same weights: `seconds` are those of that run at the end of the round whose evaluation reached the return, from
-the launch of its workers on, and `evaluated_seconds` those of the run with evaluations. An empty cell is a return that
+A seed's runs follow each other, on two workers and in one process. Seeds that the table has are not run again. The
+plain loop stops its clock for evaluations. So an engine trains as often with evaluations and once without, to the same
+weights. `seconds` belong to the run without evaluations. They count from the launch of its workers to the end of the
+round that reached the return. `evaluated_seconds` belong to the run with evaluations. An empty cell is a return that
 was not reached.
 """
 

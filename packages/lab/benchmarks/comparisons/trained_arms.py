@@ -1,10 +1,10 @@
 """Trains the arms of a study seed by seed, one run after another, and writes a table with a row for each run.
 
-The file of a study has `settings` of all arms and, by name, the `arms` in the order of their training; ``{seed}``
-stands for the seed. Runs are ``runs/<file>-<arm>-s<seed>``. Those that have ended are not trained again and one that
-was killed goes on, so the same command goes on where it was stopped. The table is written anew after every run.
+The file of a study has `settings` of all arms and, by name, the `arms` in the order of their training. ``{seed}`` means
+the seed. Runs are ``runs/<file>-<arm>-s<seed>``. Ended runs are not trained again, and a killed run continues, so the
+same command continues after an interruption. The table is written again after every run.
 
-`processor_seconds` are those of the whole command with its workers; '' for a run that was resumed.
+`processor_seconds` count the whole command with its workers, or are '' for a run that was resumed.
 """
 
 import csv
@@ -25,9 +25,9 @@ MARLESS = (str(Path(sys.executable).with_name("marless")),)
 
 
 def train(run: str, settings: Sequence[str]) -> float | None:
-    """Trains the run to its end, if it has not ended; the processor seconds, None for one that goes on or has ended.
+    """Train the run to its end, if it has not ended.
 
-    Raises `CalledProcessError`.
+    Returns the processor seconds, or None for a continued or ended run. Raises `CalledProcessError`.
     """
     folder = RunFolder(Path("runs") / run)
     if folder.begun:
@@ -48,7 +48,7 @@ def _seconds() -> float:
 
 
 def train_arms(program: str, row: Callable[[RunFolder], dict[str, Any]], arguments: Sequence[str]) -> None:
-    """Trains and writes the table, as the arguments of the `program` say; `row` is asked for the numbers of a finished
+    """Trains and writes the table, as the arguments of the `program` say. `row` is asked for the numbers of a finished
     run."""
     parser = ArgumentParser(prog=f"python -m {program}")
     parser.add_argument("study", type=Path)

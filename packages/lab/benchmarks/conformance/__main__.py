@@ -1,4 +1,4 @@
-"""``python -m benchmarks.conformance PROTOCOL``: trains what has no record yet, and writes tables and curves.
+"""``python -m benchmarks.conformance PROTOCOL``: trains cases without a record, and writes tables and curves.
 
 python -m benchmarks.conformance quick --anew          every algorithm, three seeds: passes -45 or exits with 1
 python -m benchmarks.conformance full                  the whole protocol: hours; Ctrl-C stops, the same command resumes
@@ -82,7 +82,7 @@ def _train(protocol: Protocol, options: argparse.Namespace, folders: Folders, si
 
 
 class Among:
-    """The cases whose names match one of the patterns, and the references that they play against."""
+    """The cases with names that match one of the patterns, and the references that they play against."""
 
     def __init__(self, protocol: Protocol, patterns: list[str]) -> None:
         self._patterns = patterns

@@ -49,9 +49,9 @@ class Folders:
 
 
 class ProtocolCampaign(CellCampaign):
-    """The cells of `protocol` that `among` picks and that can run here; `on_record` gets every new record.
+    """The cells of `protocol` that `among` picks and that can run here. `on_record` gets every new record.
 
-    Missing are those without a record, and a reference whose policies were deleted.
+    Cells without a record are missing, and so is a reference with deleted policies.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class ProtocolCampaign(CellCampaign):
         return self._cases[cell].points[len(self._measured(cell))]
 
     def _trained(self, cell: Cell) -> bool:
-        """Whether the run has reached its end or next pause; a kill may have prevented its measurement."""
+        """Return whether the run has reached its end or next pause. A kill may have prevented its measurement."""
         run, points = self._folders.run(cell), self._cases[cell].points
         if not has_finished(RunFolder(run)):
             return False
@@ -117,7 +117,7 @@ class ProtocolCampaign(CellCampaign):
         return read(run, cell.arm.name, cell.seed).env_steps >= self._next(cell)
 
     def _settled(self, cell: Cell) -> bool:
-        """Measures a run that ended or paused, and records a finished one; False for a run that continues."""
+        """Measures a run that ended or paused, and records a finished one. False for a run that continues."""
         run, case = self._folders.run(cell), self._cases[cell]
         if len(self._measured(cell)) < len(case.points):
             self._measure(cell)
@@ -144,7 +144,7 @@ class ProtocolCampaign(CellCampaign):
         except UnreadableFile as fault:
             self._fail(cell, str(fault))
         if not self.is_over(cell):
-            # One that paused for a measurement goes on at once, so that cells end, and are recorded, one by one.
+            # A cell that paused for a measurement continues at once, so that cells end, and are recorded, one by one.
             self._waiting.insert(0, cell)
 
     def _measured(self, cell: Cell) -> tuple[Measured, ...]:
@@ -167,7 +167,7 @@ class ProtocolCampaign(CellCampaign):
         self._put(cell, record.failed(self._protocol.name, self._cases[cell], cell, why))
 
     def _put(self, cell: Cell, made: Record) -> None:
-        """Writes the record; of the run, keeps only the policies that other cells play against."""
+        """Writes the record. Of the run, keeps only the policies that other cells play against."""
         case, run = self._cases[cell], self._folders.run(cell)
         if case.treatment == REFERENCE and cell.seed == REFERENCE_SEED and made.status == "finished":
             replace(self._folders.reference(case), (run / POLICIES).read_bytes())

@@ -27,10 +27,10 @@ _PACKAGES = {
 
 @dataclass(frozen=True)
 class Case:
-    """`task` is the name in tables, such as ``simple_spread_3``; `treatment` names the settings.
+    """`task` is the name in tables, such as ``simple_spread_3``. `treatment` names the settings.
 
-    At each of `points` (environment steps, ascending) training pauses to `measure`; it ends at the last. `bar` is the
-    least absolute return of each seed under `criterion`; None for cases that are only reported. `bounds` are of the
+    At each of `points` (environment steps, ascending) training pauses to `measure`. It ends at the last. `bar` is the
+    least absolute return of each seed under `criterion`. None for cases that are only reported. `bounds` are of the
     task's returns, or None.
     """
 
@@ -44,7 +44,7 @@ class Case:
     bar: float | None = None
     criterion: Criterion = "each"
     bounds: Interval | None = None
-    # Environments that are stepped together where wins are measured; each of StarCraft's is a process of the game.
+    # Environments that are stepped together where wins are measured. Each of StarCraft's is a process of the game.
     num_envs: int = 160
 
     @property
@@ -64,7 +64,7 @@ Block = Sequence[Case]
 
 @dataclass(frozen=True)
 class Protocol:
-    """The cases to train, in order; `name` is the folders' name."""
+    """The cases to train, in order. `name` is the folders' name."""
 
     name: str
     blocks: tuple[Block, ...]
@@ -75,7 +75,7 @@ class Protocol:
         return [case for block in self.blocks for case in block]
 
     def cells(self, among: Callable[[Case], bool]) -> Iterator[tuple[Case, Cell]]:
-        """The cells of the cases `among`, in the order in which they run."""
+        """Yield the cells of the cases `among`, in the order of their runs."""
         for block in self.blocks:
             chosen = [case for case in block if among(case)]
             for seed in sorted({seed for case in chosen for seed in case.seeds}):
@@ -83,7 +83,7 @@ class Protocol:
 
 
 def missing(case: Case) -> str:
-    """The case's missing requirement, with the command that installs it; '' if the case can run."""
+    """The case's missing requirement, with the command that installs it. '' if the case can run."""
     if case.algorithm not in ALGORITHMS:
         return f"this version has no algorithm {case.algorithm}"
     for start, (package, extra) in _PACKAGES.items():

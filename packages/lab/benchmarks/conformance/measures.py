@@ -1,4 +1,5 @@
-"""Metrics of policies beside their return: each side's return against fixed opponents, and the share of wins."""
+"""Metrics of policies in addition to their return: each side's return against fixed opponents, and the share of
+wins."""
 
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def sides(run: Path, reference: Path, seed: int) -> dict[str, float]:
 
 
 def wins(run: Path, seed: int, num_envs: int) -> dict[str, float]:
-    """The share of episodes that a run's policies win, greedy, and their mean return summed over agents; of `num_envs`
+    """The share of episodes that a run's policies win, greedy, and their mean return summed over agents. Of `num_envs`
     environments stepped together."""
     team = load_policy(run)
     blocks = [_played(team, seed, block, num_envs) for block in range(EPISODES // num_envs)]

@@ -31,7 +31,7 @@ class Outcome:
 
     @property
     def complete(self) -> bool:
-        """Whether every seed finished."""
+        """True if every seed finished."""
         return {found.seed for found in self.finished} == set(self.case.seeds)
 
     @property
@@ -40,7 +40,7 @@ class Outcome:
         return [value for value in map(self.value, self.finished) if value is not None]
 
     def value(self, found: Record) -> float | None:
-        """The absolute metric; if two sides learn, the return of the final policies, because the best policies of the
+        """The absolute metric. If two sides learn, the return of the final policies, because the best policies of the
         curve may have met the weakest opponents."""
         if self.case.measure == "sides":
             return found.final
@@ -48,7 +48,7 @@ class Outcome:
 
     @property
     def commits(self) -> list[str]:
-        """Short commits of the programs that trained the finished seeds; a + marks uncommitted changes."""
+        """Short commits of the programs that trained the finished seeds. A + marks uncommitted changes."""
         whole = (found.commit for found in self.finished if found.commit)
         return sorted({commit[:7] + "+" * commit.endswith("+") for commit in whole})
 
@@ -59,7 +59,7 @@ class Outcome:
 
     @property
     def ci95(self) -> statistics.Interval | None:
-        """The interval of the mean over seeds: Student's, or one within the task's bounds; None for one seed."""
+        """The interval of the mean over seeds: Student's, or one within the task's bounds. None for one seed."""
         if len(self.returns) < 2:
             return None
         if self.case.bounds is None:
@@ -104,7 +104,7 @@ def outcomes(protocol: Protocol, folder: Path) -> list[Outcome]:
 
 
 def verdict(outcome: Outcome, others: Iterable[Outcome]) -> str:
-    """The table's verdict on a case; `others` are of the same task and treatment."""
+    """The table's verdict on a case. `others` are of the same task and treatment."""
     case, seeds, failed = outcome.case, len(outcome.case.seeds), outcome.failed
     if not outcome.records:
         why = missing(case)
@@ -118,12 +118,12 @@ def verdict(outcome: Outcome, others: Iterable[Outcome]) -> str:
 
 
 def best(found: Iterable[Outcome]) -> Outcome | None:
-    """The outcome with the highest mean; None if there are no returns."""
+    """Return the outcome with the highest mean, or None."""
     return max((outcome for outcome in found if outcome.returns), key=lambda outcome: outcome.mean, default=None)
 
 
 def missed(found: list[Outcome]) -> list[Outcome]:
-    """The outcomes that missed a mandatory bar, and those with failed seeds."""
+    """Return the outcomes that missed a mandatory bar or have failed seeds."""
     return [outcome for outcome in found if _short(outcome, _beside(outcome, found))]
 
 
@@ -137,7 +137,7 @@ def _short(outcome: Outcome, beside: list[Outcome]) -> bool:
 
 
 def typical(reached: list[CostPoint | None]) -> tuple[float, float] | None:
-    """Median environment steps and seconds to a bar; None if a seed did not reach it."""
+    """Return median environment steps and seconds to a bar. None if a seed missed it."""
     points = [point for point in reached if point is not None]
     if not points or len(points) < len(reached):
         return None
@@ -147,7 +147,7 @@ def typical(reached: list[CostPoint | None]) -> tuple[float, float] | None:
 def layout(found: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
     """Return the figures by task and name. Plain names of algorithms come first.
 
-    What does not stand under the plain name, see `_leading`, is named by its treatment: ``mappo-quick``.
+    Figures outside the plain name, see `_leading`, are named by their treatment: ``mappo-quick``.
     """
     document: dict[str, dict[str, Any]] = {}
     leading, names = _leading(found), names_of(found)
@@ -168,7 +168,7 @@ def layout(found: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
 
 
 def names_of(found: Sequence[Outcome]) -> dict[str, str]:
-    """The name of every case by that of its arm: the algorithm's, with the treatment behind it unless it leads."""
+    """Return the name of every case by its arm's name: the algorithm, with the treatment behind it unless it leads."""
     leading = _leading(found)
     return {
         outcome.case.arm.name: outcome.case.algorithm
@@ -179,8 +179,8 @@ def names_of(found: Sequence[Outcome]) -> dict[str, str]:
 
 
 def _leading(found: Sequence[Outcome]) -> list[Outcome]:
-    """The outcome that represents each algorithm on each task, from the first treatment of each protocol: the last
-    complete one, because a few seeds of a long protocol say less than all of a short one; else the last."""
+    """Return the outcome that represents each algorithm on each task, from the first treatment of each protocol. It is
+    the last complete outcome, else the last: a few seeds of a long protocol say less than all of a short one."""
     first: dict[tuple[str, str], str] = {}
     chosen: dict[tuple[str, str], Outcome] = {}
     for outcome in found:

@@ -1,4 +1,4 @@
-"""The curves: greedy return against environment steps, and what each side or battle came to."""
+"""The curves: greedy return against environment steps, and the results of each side or battle."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +27,8 @@ Curve = tuple[FloatArray, FloatArray]
 
 
 def draw(found: Sequence[Outcome], folder: Path) -> list[str]:
-    """A picture of every task of every protocol that has records; their names, none without matplotlib."""
+    """Draw a picture of every task of every protocol that has records. Returns their names, or an empty list if
+    matplotlib is missing."""
     names = []
     for protocol, task in dict.fromkeys((outcome.protocol, outcome.case.task) for outcome in found):
         outcomes = [
@@ -87,7 +88,7 @@ def _about(found: Sequence[Outcome], bars: bool) -> str:
 def _panel(
     axes: "Axes", curves: Mapping[str, Sequence[Curve]], algorithms: Sequence[str], bounds: Interval | None
 ) -> None:
-    """One colour for an algorithm in all panels of a picture, which has `algorithms`; bands end at the `bounds`."""
+    """One colour for an algorithm in all panels of a picture, which has `algorithms`. Bands end at the `bounds`."""
     end = max((float(x[-1]) for runs in curves.values() for x, _ in runs), default=0.0)
     whole = {name: _within(mean_line(runs), bounds) for name, runs in curves.items()}
     late = {name: _after(line, _BEGINNING * end) for name, line in whole.items()}

@@ -1,13 +1,13 @@
 """The protocols: `QUICK` for every change, `FULL` against the published benchmark.
 
 Published: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks",
-NeurIPS 2021, Table 3, the best over training with shared parameters. Returns there are those of all agents divided by
-their number (an author in github.com/uoe-agents/epymarl/issues/29), and every agent of a team is paid the sum over the
-team: the sum over agents of their own rewards, as here. Its spread counts rewards another way (the mean of both of its
-parts is not taken, and every agent collides with itself at every step), so a published return R is (R + 25 N) / 2 in
-our units, N agents in 25 steps; speaker-listener is the same. Budgets: `t_max` in EPyMARL's settings of algorithms and
-of these tasks. Win rates of SMAX's scenarios: none of the same kind are known to us, StarCraft's own (Yu et al., 2022)
-are next to them in docs/results/protocol.md.
+NeurIPS 2021, Table 3, the best over training with shared parameters. Returns there are sums over all agents, divided by
+their number (an author in github.com/uoe-agents/epymarl/issues/29). Every agent of a team gets the sum over the team,
+which is our sum over agents of their rewards. Its spread counts rewards differently: it does not take the mean of both
+parts, and every agent collides with itself at every step. So a published return R is (R + 25 N) / 2 in our units, for N
+agents in 25 steps. Speaker-listener is the same. Budgets: `t_max` in EPyMARL's settings of algorithms and of these
+tasks. We know no comparable win rates of SMAX's scenarios. StarCraft's own (Yu et al., 2022) are next to ours in
+docs/results/protocol.md.
 """
 
 from dataclasses import replace
@@ -44,7 +44,7 @@ QUICK_STEPS = {
 }
 # For an algorithm that is not named above.
 QUICK_STEPS_OTHERS = 480_000
-# Those that imitate need a dataset, and agents of others speak.
+# Imitation needs a dataset, and some agents speak.
 PLAYING = tuple(spec.name for spec in registry.ALGORITHMS.ours() if not spec.imitates and not spec.function)
 ALGORITHMS = tuple(dict.fromkeys((*QUICK_STEPS, *PLAYING)))
 ON_POLICY = tuple(name for name in ALGORITHMS if not registry.ALGORITHMS[name].config().replayed_steps)
@@ -67,7 +67,7 @@ PUBLISHED_WINS = {"smac_8m": {"mappo": 1.0}, "smac_3s5z": {"mappo": 1.0, "qmix":
 _FULL_SEEDS = (1, 2, 3, 4, 5)
 _SEEDS = (1, 2, 3)
 _SPREAD: Settings = {"task.name": "mpe/simple_spread", "task.agents": 3}
-# One wider network for all agents, with minibatches as large as those of one agent; examples/long_run.toml.
+# One wider network for all agents, with minibatches of one agent's size: see examples/long_run.toml.
 _LONG: Settings = {
     "sharing.rule": "all",
     "algorithm.hidden": (128, 128),
@@ -76,19 +76,20 @@ _LONG: Settings = {
 }
 # Trained by numpy before there were native kernels.
 _TRAINED_BY_NUMPY = ("mappo", "ippo", "iql", "vdn", "qmix", "maddpg", "iddpg")
-# Trained before the defaults of these tasks fell to 0; a step size that is set keeps its schedule and all the others.
+# Trained before the defaults of these tasks fell to 0. A step size that is set keeps its schedule and all the others.
 CONSTANT_STEP = ("mappo", "ippo")
 _LONG_BARS = {"mappo": -26.5, "ippo": -27.5}
 
 
 def published(task: str, algorithm: str) -> tuple[float, int] | None:
-    """The published return in our units, and the environment steps after which it was measured at the latest."""
+    """Return the published return in our units, and the latest environment steps of its measurement."""
     value = PUBLISHED.get(task, {}).get(algorithm)
     return None if value is None else (value, 20_000_000 if algorithm in ON_POLICY else 2_000_000)
 
 
 def _settings(task: Settings, algorithm: str, env_steps: int, more: Settings | None = None) -> dict[str, Value]:
-    """Settings of a run of `env_steps`, evaluated 50 times; off-policy agents share networks, as in the benchmark."""
+    """Return settings of a run of `env_steps`, evaluated 50 times. Off-policy agents share networks, like in the
+    benchmark."""
     rounds = max(1, env_steps // (50 * 1600))
     found: dict[str, Value] = {
         **task,
@@ -124,7 +125,7 @@ def _quick() -> list[Case]:
 
 
 def _spread(treatment: str, gradient: int, value: int) -> list[Case]:
-    """The benchmark's task; it has 20M steps on-policy, where our curves are flat from 4M on, and 2M off-policy."""
+    """The benchmark's task. It has 20M steps on-policy, where our curves are flat from 4M on, and 2M off-policy."""
     return [
         Case(
             task="simple_spread_3",
@@ -220,7 +221,7 @@ def _six(treatment: str, algorithms: tuple[str, ...], env_steps: int, bar: float
 
 
 def _others(task: str, algorithms: tuple[str, ...], measure: Measure = "") -> list[Case]:
-    """Curves; in tasks with sides each side is measured after every fifth of the training."""
+    """Return curves. In tasks with sides each side is measured after every fifth of the training."""
     cases = []
     for algorithm in algorithms:
         env_steps = _budget(algorithm, 2_000_000, 500_000)
@@ -239,7 +240,7 @@ def _others(task: str, algorithms: tuple[str, ...], measure: Measure = "") -> li
 
 
 def _reference(task: str) -> Case:
-    """The case whose final policies the sides of a task play against."""
+    """Return the case with the final policies that the sides of a task play against."""
     settings = _settings({"task.name": f"mpe/{task}"}, "mappo", 1_000_000)
     return Case(task=task, algorithm="mappo", treatment=REFERENCE, seeds=(REFERENCE_SEED,), settings=settings)
 
@@ -276,7 +277,7 @@ def _battle(scenario: str) -> list[Case]:
 
 def _starcraft(name: str, task: str) -> list[Case]:
     """A battle of StarCraft II itself as Yu et al. train it: recurrent networks, 8 games at once, 10M steps, 32 battles
-    an evaluation; MAPPO's critics see the state and the agent's own observation."""
+    an evaluation. MAPPO's critics see the state and the agent's own observation."""
     env_steps = 10_000_000
     cases = []
     for algorithm in ("mappo", "qmix"):
@@ -313,7 +314,7 @@ def _starcraft(name: str, task: str) -> list[Case]:
 
 
 def _foraging(field: str) -> list[Case]:
-    """Foraging with a maximum return of 1; the package steps environments one after another, so steps are slow."""
+    """Foraging with a maximum return of 1. The package steps environments one after another, so steps are slow."""
     task: Settings = {"task.name": f"lbf/{field}"}
     return [
         Case(
@@ -352,7 +353,7 @@ FULL = Protocol(
         _speaking(),
     ),
 )
-# For those who own StarCraft II.
+# For users with StarCraft II.
 STARCRAFT = Protocol(
     "starcraft",
     (

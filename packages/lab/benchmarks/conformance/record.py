@@ -21,7 +21,7 @@ Key = tuple[str, int]
 
 
 class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Metrics of the policies after `env_steps` beside their return; see `measures`."""
+    """Metrics of the policies after `env_steps` in addition to their return, see `measures`."""
 
     env_steps: int
     figures: dict[str, float]
@@ -30,10 +30,10 @@ class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A finished or failed cell. Returns are greedy, undiscounted and summed over agents.
 
-    `commit` and `code_sha256` are of the program, `hyperparameters` the algorithm's resolved settings on this task with
-    `actors.num_envs`, `settings` those of the case. `seconds` and `dollars` are of training. `curve` ends with the
-    final policies; `absolute` is of the policies after `absolute_round` rounds, the best of the curve, or the final
-    ones if several sides learned. A failed cell has `reason` and no results.
+    `commit` and `code_sha256` identify the program. `hyperparameters` are the algorithm's resolved settings on this
+    task with `actors.num_envs`, and `settings` the case's settings. `seconds` and `dollars` are of training. `curve`
+    ends with the final policies. `absolute` is of the policies after `absolute_round` rounds, the best of the curve, or
+    the final ones if several sides learned. A failed cell has `reason` and no results.
     """
 
     protocol: str
@@ -90,13 +90,13 @@ def read(file: Path) -> dict[Key, Record]:
 
 
 def put(file: Path, *records: Record) -> None:
-    """Write the records durably in the place of those with their keys. Raise `OSError` and `UnreadableFile`."""
+    """Write the records durably in the place of records with their keys. Raise `OSError` and `UnreadableFile`."""
     found = read(file) | {made.key: made for made in records}
     json_lines.write(file, [found[key] for key in sorted(found)])
 
 
 def finished(protocol: str, case: Case, cell: Cell, folder: Path, measured: tuple[Measured, ...]) -> Record:
-    """The record of a cell whose run in `folder` is finished. Raise `UnreadableFile`."""
+    """Return the record of a cell with a finished run in `folder`. Raise `UnreadableFile`."""
     found = finished_run.read(folder, cell.arm.name, cell.seed)
     try:
         summary = msgspec.json.decode((folder / "summary.json").read_bytes(), type=_Summary)
@@ -124,7 +124,7 @@ def finished(protocol: str, case: Case, cell: Cell, folder: Path, measured: tupl
 
 
 def _hyperparameters(config: dict[str, Any]) -> dict[str, Any]:
-    """The hyperparameters of a run's configuration, resolved for its task; raises `KeyError` if there are none."""
+    """The hyperparameters of a run's configuration, resolved for its task. Raises `KeyError` if there are none."""
     task, settings = msgspec.convert(config["task"], EnvTask), dict(config["algorithm"])
     algorithm = algorithms.algorithm(settings.pop("name"))
     resolved = algorithms.configuration(algorithm, settings).resolved(registry.spec(task))

@@ -71,7 +71,7 @@ def _marl_eval(found: Sequence[Outcome]) -> dict[str, evaluations.Document]:
 
 
 def _one(made: Record, name: str, value: float | None) -> evaluations.Document:
-    """One run with the absolute metric `value`; evaluations hold means over episodes, to keep the file small."""
+    """One run with the absolute metric `value`. Evaluations hold means over episodes, to keep the file small."""
     agents = made.settings.get("task.agents")
     task = EnvTask(name=str(made.settings["task.name"]), agents=agents if isinstance(agents, int) else None)
     points = [Evaluation(step_count=point.env_steps, returns=(point.mean,)) for point in made.curve]

@@ -47,7 +47,7 @@ the strength of each team: the mean return of each agent against opponents that 
 
 
 def document(found: Sequence[Outcome], pictures: Sequence[str]) -> str:
-    """The whole file; `pictures` lie beside it."""
+    """Return the whole file. `pictures` are next to it."""
     parts = ["# Does every algorithm learn every task?", _ABOUT]
     for protocol in dict.fromkeys(outcome.protocol for outcome in found):
         own = [outcome for outcome in found if outcome.protocol == protocol]
@@ -89,7 +89,7 @@ def _without_empty_columns(rows: Sequence[Sequence[str]]) -> str:
 
 
 def evaluated_side(case: Case) -> str:
-    """The side whose return ranks runs of a competitive task; raises `ValueError` for another task."""
+    """Return the side that ranks runs of a competitive task by its return. Raises `ValueError` for another task."""
     side = sides.ranked_side(registry.spec(EnvTask(name=str(case.settings["task.name"]))), None)
     if side is None:
         raise ValueError(f"all agents of {case.task} are on one side")
@@ -101,7 +101,7 @@ def _alike(one: Outcome, other: Outcome) -> bool:
 
 
 def row(outcome: Outcome, beside: Sequence[Outcome]) -> tuple[str, ...]:
-    """One case; `beside` are those of the same task and settings."""
+    """Return one case. `beside` are the cases of the same task and settings."""
     case = outcome.case
     theirs = published(case.task, case.algorithm)
     best = "" if theirs is None else _number(theirs[0])
@@ -117,7 +117,7 @@ def row(outcome: Outcome, beside: Sequence[Outcome]) -> tuple[str, ...]:
 
 
 def measured(found: Sequence[Outcome]) -> list[str]:
-    """The table of metrics beside returns at the last point; empty if there are none."""
+    """Return the table of the other metrics at the last point, or an empty list."""
     ended = [(outcome, _last(outcome)) for outcome in found if _last(outcome)]
     names = list(dict.fromkeys(name for _, parts in ended for part in parts for name in part.figures))
     if not names:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.damage`; see the package."""
+"""`python -m benchmarks.damage`. See the package."""
 
 import sys
 from argparse import ArgumentParser

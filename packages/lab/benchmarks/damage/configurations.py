@@ -1,4 +1,4 @@
-"""Configurations that are damaged, without bounds, or no files at all: each is one line."""
+"""Configurations that are damaged, endless, or no files at all: each gives one line."""
 
 import os
 import tempfile
@@ -11,7 +11,7 @@ from benchmarks.damage.table import Table
 
 _MOST = 2**63 - 1
 _SMALL = ("stop.rounds=1", *COMMON, "--backend", "inline", "--run", "r")
-# Settings that are a number, and what nobody can mean by them.
+# Settings that are a number, and impossible values of them.
 _COUNTS = (
     "actors.num_envs", "actors.rollout_length", "task.agents", "actors.rollouts", "scaling.min_rollouts",
     "sharing.cap", "evaluation.episodes", "evaluation.final_episodes", "evaluation.episodes_per_invocation",
@@ -28,7 +28,7 @@ _LISTS = ("algorithm.hidden=[1000000000]", "algorithm.hidden=[100000,100000]", f
 
 
 def check(table: Table) -> int:
-    """Asks for all of them; the number of inputs."""
+    """Asks for all of them. Returns the number of inputs."""
     with tempfile.TemporaryDirectory(prefix="marless-damage-") as scratch:
         folder, asked = Path(scratch), 0
         for name, text in _documents():

@@ -1,4 +1,4 @@
-"""How a file can be damaged: what disks, editors, copies and people do to it."""
+"""Ways to damage a file: the faults of disks, editors, copies and people."""
 
 import os
 import random
@@ -31,7 +31,7 @@ def _byte(rng: random.Random, body: Body, at: int) -> Body:
 
 
 def _number(rng: random.Random, body: Body, at: int) -> Body:
-    """Another number in place of the first one from there on."""
+    """Replace the first number from that place on by another number."""
     found = re.compile(rb"\d+(?:\.\d+)?").search(body, at) or re.compile(rb"\d+(?:\.\d+)?").search(body)
     return body if found is None else body[: found.start()] + rng.choice(_NUMBERS) + body[found.end() :]
 

@@ -34,13 +34,13 @@ COMMANDS = {
     "compare": ("compare", _RUN, _OTHER, "--json"),
     "report --timeline": ("report", "--timeline", _RUN),
 }
-# Where a command writes its answer, beside what it prints.
+# The files of a command's answer, in addition to its output.
 _WRITES = {"export": "exported", "log": f"runs/{_RUN}/progress.csv"}
 _VERIFIES = "runs verify"
 
 
 def check(number: int, seed: int, table: Table) -> int:
-    """Damages `number` files, half of each run; the number of inputs."""
+    """Damages `number` files, half of each run. Returns the number of inputs."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="marless-damage-") as scratch:
         for name, make in (("finished", _finished), ("killed", _killed)):
@@ -52,7 +52,7 @@ def check(number: int, seed: int, table: Table) -> int:
 
 
 def _finished(base: Path) -> tuple[Path, int]:
-    """A folder with two finished runs, and how far to go on."""
+    """Return a folder with two finished runs, and the rounds of a resume."""
     base.mkdir()
     for run, seed in ((_RUN, 1), (_OTHER, 2)):
         _train(base, run, f"seed={seed}", f"stop.rounds={_ROUNDS}")
@@ -60,7 +60,7 @@ def _finished(base: Path) -> tuple[Path, int]:
 
 
 def _killed(base: Path) -> tuple[Path, int]:
-    """A folder with a league run that was killed, whose ledger has a log beside it."""
+    """Return a folder with a killed league run. Its ledger has a log next to it."""
     base.mkdir()
     _train(base, _OTHER, *_LEAGUE, f"stop.rounds={_ROUNDS}")
     pid = start(base, lambda: command(["train", *_LEAGUE, *COMMON, "stop.rounds=500", "--run", _RUN]))
@@ -94,7 +94,7 @@ def _battery(folder: Path, rounds: int) -> dict[str, Outcome]:
 
 
 def _answers(folder: Path, said: Mapping[str, Outcome]) -> dict[str, str]:
-    """What the commands that ended well answered, as hashes."""
+    """Return the answers of the commands that ended well, as hashes."""
     answers = {name: _sha256(outcome.out.encode()) for name, outcome in said.items() if outcome.code == 0}
     for name, written in _WRITES.items():
         if name in answers:
@@ -105,7 +105,7 @@ def _answers(folder: Path, said: Mapping[str, Outcome]) -> dict[str, str]:
 
 
 def _truth(base: Path, rounds: int) -> dict[str, str]:
-    """The answers that two undamaged copies agree on; the others tell times."""
+    """The answers that two undamaged copies agree on. The others tell times."""
     copies = (copy(base, base.with_name(f"{base.name}-{index}")) for index in range(2))
     one, other = (_answers(folder, _battery(folder, rounds)) for folder in copies)
     truth = {name: answer for name, answer in one.items() if other.get(name) == answer}

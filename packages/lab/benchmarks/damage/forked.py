@@ -19,7 +19,7 @@ _CODES = (0, 1, 2)
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended; `code` is None when it was ended after `MOST_S` seconds."""
+    """The end of a command. `code` is None when it was ended after `MOST_S` seconds."""
 
     code: int | None
     out: str
@@ -29,7 +29,7 @@ class Outcome:
 
     @property
     def fault(self) -> str:
-        """What is wrong with the ending, whatever the command said; '' if nothing."""
+        """The fault of the ending, independent of the output, or ''."""
         if self.code is None:
             return f"no end within {MOST_S:g} s"
         if self.code not in _CODES or "Traceback" in self.out + self.err or "internal error" in self.err:
@@ -41,7 +41,7 @@ class Outcome:
 
 
 def preload(commands: Iterable[str]) -> None:
-    """Imports what commands need, once for all forks."""
+    """Import the modules of commands, once for all forks."""
     for name in commands:
         app.module_of(name.partition(" --")[0])
     import marless.functions.evaluator.handler
@@ -54,13 +54,13 @@ def ask(folder: Path, argv: Sequence[str], until: float = MOST_S) -> Outcome:
 
 
 def command(argv: Sequence[str]) -> int:
-    """Runs a command in this process; its exit code."""
+    """Runs a command in this process. Returns its exit code."""
     sys.argv = ["marless", *argv]
     return app.main(list(argv))
 
 
 def outcome(folder: Path, work: Callable[[], int], until: float = MOST_S) -> Outcome:
-    """How `work`, which returns an exit code, ends in a fork in the folder."""
+    """Return the end of `work`, which returns an exit code, in a fork in the folder."""
     out, err = folder / ".out", folder / ".err"
     began = time.monotonic()
     pid = start(folder, work)
@@ -79,7 +79,7 @@ def outcome(folder: Path, work: Callable[[], int], until: float = MOST_S) -> Out
 
 
 def start(folder: Path, work: Callable[[], int]) -> int:
-    """The process id of a fork that does `work` in the folder, and leads a group of its own."""
+    """Return the process id of a fork that does `work` in the folder, and leads a separate group."""
     pid = os.fork()
     if pid:
         return pid

@@ -26,7 +26,7 @@ _Header = dict[str, Any]
 
 
 def check(number: int, seed: int, table: Table) -> int:
-    """Loads and plays `number` files; the number of inputs."""
+    """Loads and plays `number` files. Returns the number of inputs."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="marless-damage-") as scratch:
         folder = Path(scratch)
@@ -54,7 +54,7 @@ def _files(rng: random.Random, body: bytes, number: int, folder: Path) -> Iterat
 
 
 def _hostile(body: bytes) -> Iterator[tuple[str, bytes]]:
-    """Files that somebody wrote to harm."""
+    """Yield files that were written to harm."""
     header = json.loads(codec.metadata(body)[_KEY])
 
     def changed(change: Callable[[_Header], object]) -> bytes:
@@ -81,7 +81,7 @@ def _hostile(body: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _alter(rng: random.Random, value: Any, where: str = "$") -> str:
-    """Replaces a random part of a header; says where."""
+    """Replaces a random part of a header. Says where."""
     while True:
         keys = list(value) if isinstance(value, dict) else list(range(len(value)))
         key = rng.choice(keys) if keys else None
@@ -99,7 +99,7 @@ def _with_header(body: bytes, header: str) -> bytes:
 
 
 def _act() -> int:
-    """Loads the file and acts once with its first agents; an exit code."""
+    """Loads the file and acts once with its first agents. Returns an exit code."""
     try:
         policy = load_policy(_FILE)
         for agent in policy.agents[:3]:

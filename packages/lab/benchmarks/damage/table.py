@@ -1,4 +1,4 @@
-"""The table of what went wrong, printed while it is found."""
+"""The table of faults, printed while they are found."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from benchmarks.damage.forked import Outcome
 
 @dataclass
 class Table:
-    """Counts of commands and of faults; `slowest` and `largest` are the most seconds and MB of one command."""
+    """Counts of commands and of faults. `slowest` and `largest` are the most seconds and MB of one command."""
 
     asked: int = 0
     codes: Counter[tuple[str, int | None]] = field(default_factory=Counter)
@@ -30,7 +30,7 @@ class Table:
         print(f"{kind}: {what}", flush=True)
 
     def show(self, inputs: int) -> int:
-        """Prints the totals; the number of faults."""
+        """Prints the totals. Returns the number of faults."""
         codes = ", ".join(
             f"{command} {code}: {count}" for (command, code), count in sorted(self.codes.items(), key=str)
         )
