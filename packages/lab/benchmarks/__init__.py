@@ -1,1 +1,1 @@
-"""Measurements of the system and of baselines; not part of the package."""
+"""Measurements of the system and of baselines. Not part of the package."""

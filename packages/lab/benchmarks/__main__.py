@@ -1,8 +1,8 @@
 """``python -m benchmarks [NAME ...] [--quick] [--out FILE]``: measures and prints markdown tables.
 
-Without names it measures every section of the one table. `scale`, `sizes`, `pool`, `neighbours`, `halving`, `remote`,
-`pipeline`, `resources`, `language`, `tenants`, `engines`, `gpu` and `adapters` take minutes, have tables of their own
-and run only when they are named.
+Without names it measures every section of the one table. Other sections take minutes, have separate tables and run only
+when they are named. They are `scale`, `sizes`, `pool`, `neighbours`, `halving`, `remote`, `pipeline`, `resources`,
+`language`, `tenants`, `engines`, `gpu` and `adapters`.
 """
 
 import argparse
@@ -31,7 +31,7 @@ SIZES = "sizes"
 
 
 def main() -> None:
-    """Measures one thing at a time; progress goes to standard error."""
+    """Measures one thing at a time. Progress goes to standard error."""
     known = [*sections(), *own_tables(FULL, None)]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(known)}")
@@ -68,7 +68,7 @@ def rows_of(names: Sequence[str], effort: Effort, began: float) -> str:
 
 
 def own_tables(effort: Effort, out: Path | None) -> dict[str, Callable[[], str]]:
-    """What is measured only when it is named, in the order of the tables."""
+    """Return the tables that are measured only when they are named, in their order."""
     return {
         "scale": lambda: markdown(scale.rows(effort.repetitions)),
         "pool": lambda: markdown(pool_rows()),
@@ -87,7 +87,7 @@ def own_tables(effort: Effort, out: Path | None) -> dict[str, Callable[[], str]]
 
 
 def table_of_sizes(out: Path | None) -> str:
-    """The table of the networks' sizes; draws the picture beside the file `out`."""
+    """Return the table of the networks' sizes. Draws the picture next to the file `out`."""
     found = sizes.measure()
     if out:
         sizes.draw(found, out.with_suffix(".png"))
@@ -95,7 +95,7 @@ def table_of_sizes(out: Path | None) -> str:
 
 
 def note(name: str, began: float) -> None:
-    """Says what is measured now."""
+    """Print the section that is measured now."""
     print(f"{time.monotonic() - began:5.0f} s  {name}", file=sys.stderr, flush=True)
 
 

@@ -24,8 +24,8 @@ ADAPTER = EnvTask(name="pettingzoo:mpe2.simple_spread_v3:parallel_env")
 # The default rollout size is the first.
 ROLLOUT_NUM_ENVS = (64, 160, 320, 640)
 ADAPTER_NUM_ENVS = 16
-# mallopt(3): M_TRIM_THRESHOLD and M_MMAP_THRESHOLD. Whether freed memory goes back to the system after every rollout
-# or stays is chance, and worth a fifth of the time of a rollout of 640; workers leave it to chance.
+# mallopt(3): M_TRIM_THRESHOLD and M_MMAP_THRESHOLD. Freed memory may return to the system after every rollout or stay.
+# This is chance, and worth a fifth of the time of a rollout of 640. Workers leave it to chance.
 MEMORY_STAYS = ((-1, 2**28), (-3, 2**28))
 
 Round = Callable[[], int]
@@ -74,7 +74,7 @@ def adapter_stepping() -> Round:
 
 
 def raw_stepping(episodes: int = 16) -> Round:
-    """Steps `mpe2`'s `parallel_env` at random; actions are drawn beforehand, which favours `mpe2`."""
+    """Steps `mpe2`'s `parallel_env` at random. Actions are drawn beforehand, which favours `mpe2`."""
     from mpe2 import simple_spread_v3
 
     environment = simple_spread_v3.parallel_env()
@@ -101,7 +101,7 @@ def rate(play: Round, seconds: float) -> float:
 
 
 def main() -> None:
-    """Prints one JSON object: rates by name, one per repetition; each repetition measures every subject once."""
+    """Prints one JSON object: rates by name, one per repetition. Each repetition measures every subject once."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.actor", description=__doc__)
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.4, help="of each subject in each repetition")

@@ -23,8 +23,8 @@ _MEMORY_MB = 1769
 
 
 def rounds(repetitions: int) -> list[Row]:
-    """Milliseconds of an attached round of the default task, with local functions and in the emulated account; and
-    seconds from the command to the first sampling task when no account runs yet."""
+    """Return milliseconds of an attached round of the default task, with local functions and in the emulated account.
+    Also seconds from the command to the first sampling task when no account runs yet."""
     here, there, start = [], [], []
     for seed in range(1, repetitions + 1):
         with tempfile.TemporaryDirectory() as folder:

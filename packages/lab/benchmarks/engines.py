@@ -1,7 +1,7 @@
-"""Time of an optimiser step of each engine, by rows of the minibatch and width of the hidden layers; and of a step of
-actors with a perceptron as numpy and as ONNX Runtime compute it.
+"""Time of an optimiser step of each engine, by rows of the minibatch and width of the hidden layers.
 
-All run in one process on one thread, in turn; with a GPU at hand, so does torch on it.
+Also the time of a step of actors with a perceptron, by numpy and by ONNX Runtime. All run in one process on one thread,
+in turn. With a GPU at hand, so does torch on it.
 """
 
 import itertools
@@ -35,7 +35,7 @@ LARGEST_S = 1.0  # of a size and engine, in a repetition
 
 
 def table(repetitions: int) -> str:
-    """A markdown table: milliseconds of a step with numpy, and what of them the others take."""
+    """Return a markdown table: milliseconds of a step with numpy, and the other engines' share of them."""
     with threadpool_limits(1):
         return "\n\n".join((_learners(repetitions), _actors(repetitions)))
 

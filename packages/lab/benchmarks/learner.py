@@ -42,7 +42,7 @@ class Record:
     """One value per repetition: `sampling_ms` and `learning_ms` of the next round, `products_ms` of the learning's
     matrix products alone, `large_gflops` of a large product.
 
-    `flops` counts multiplications and additions of the round's matrix products only, `parameters` those of one agent's
+    `flops` counts multiplications and additions of the round's matrix products only. `parameters` counts one agent's
     policy and critic.
     """
 
@@ -55,7 +55,7 @@ class Record:
 
 
 class Round:
-    """Sampling and learning of one round of `rollouts` rollouts of `num_envs` environments; starts with the policies of
+    """Sampling and learning of one round of `rollouts` rollouts of `num_envs` environments. Starts with the policies of
     round 0. The networks have two hidden layers of `hidden` units, and `engine` computes them."""
 
     def __init__(
@@ -124,7 +124,7 @@ def products(layers: Layers, rows: int) -> list[Shape]:
 
 
 def round_products(context: Context[PpoConfig]) -> list[tuple[Shape, int]]:
-    """All products of a round with their counts; `postprocess` runs the critics on every row and cut."""
+    """All products of a round with their counts. `postprocess` runs the critics on every row and cut."""
     agents, config = len(context.spec.agents), context.config
     rows = context.batch.ended.size
     policy, critic = networks(context)

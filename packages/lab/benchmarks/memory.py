@@ -27,7 +27,7 @@ def family(root: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for entry in PROCESSES.glob("[0-9]*"):
         with suppress(OSError):
-            # The command's name is in parentheses and may hold any character; the parent follows two fields later.
+            # The command's name is in parentheses and may hold any character. The parent follows two fields later.
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(entry.name))
     found = [root]
@@ -37,7 +37,7 @@ def family(root: int) -> list[int]:
 
 
 def proportional_kib(process: int) -> int:
-    """The process's PSS in KiB; 0 if it has ended."""
+    """The process's PSS in KiB. 0 if it has ended."""
     with suppress(OSError):
         for line in (PROCESSES / str(process) / "smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

@@ -17,14 +17,14 @@ from benchmarks.learner import Round, products_alone, round_products
 from marless.functions.native.variants import VARIANTS
 from marless.reports import provenance
 
-# What keeps numpy, OpenBLAS and the kernels from AVX-512.
+# Variables that keep numpy, OpenBLAS and the kernels from AVX-512.
 AVX2 = {"NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"}
 INSTRUCTIONS = {"AVX-512": {}, "AVX2": {**AVX2, "OPENBLAS_CORETYPE": "Haswell"}}
 RUNS, ROUNDS = 5, 9
 
 
 def main() -> None:
-    """Prints the table; each run is a process, and has the engines in turn."""
+    """Prints the table. Each run is a process, and has the engines in turn."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.native_speed", description=__doc__)
     parser.add_argument("--medians", choices=INSTRUCTIONS, help="of one run alone, as JSON")
     options = parser.parse_args()

@@ -1,8 +1,8 @@
 """Recovery of planted groups of agents: ``python -m benchmarks.planted_groups`` prints a markdown table.
 
 Six agents learn simple spread by IPPO with separate policies. At three stages of that training, three of the six
-policies (drawn anew for every repetition) are copied twice with a little noise on the weights: three pairs of twins.
-The six copies play together, and each compared distance is used to group them.
+policies are drawn and copied twice, with a little noise on the weights: three pairs of twins. The six copies play
+together, and each compared distance is used to group them.
 """
 
 import statistics
@@ -72,7 +72,7 @@ class Found:
 
 
 def train(folder: Path, rounds: int) -> dict[str, Array]:
-    """The networks of the six agents after `rounds` rounds; runs of the same seed are stages of the same training."""
+    """The networks of the six agents after `rounds` rounds. Runs of the same seed are stages of the same training."""
     settings = (f"seed={SEED}", "task.agents=6", "algorithm.name=ippo", "sharing.rule=none", f"stop.rounds={rounds}")
     folder.mkdir()
     asked = command(2, *settings, *UNEVALUATED)
@@ -81,7 +81,7 @@ def train(folder: Path, rounds: int) -> dict[str, Array]:
 
 
 def twins(tensors: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    """Networks of six agents as in `PLANTED`: three of the trained six, twice each, all with noise."""
+    """Return networks of six agents by `PLANTED`: three of the trained six, twice each, all with noise."""
     originals = rng.choice(AGENTS, GROUPS, replace=False)
     networks = {}
     for agent, planted in enumerate(PLANTED):
@@ -127,7 +127,7 @@ def compressed(samples: Array) -> Array:
 
 
 def separation(distance: Array, truth: Sequence[int]) -> float:
-    """The least distance between groups over the greatest within; below 1 twins can be farther apart than non-twins."""
+    """The least distance between groups over the greatest within. Below 1 twins can be farther apart than non-twins."""
     same = np.equal.outer(truth, truth)
     within = distance[same].max()  # the diagonal is zero
     return float(distance[~same].min() / within) if within > 0 else float("inf")
@@ -171,7 +171,7 @@ def cells(found: Found) -> Iterator[str]:
 
 
 def main() -> None:
-    """Trains, groups and prints the table; progress goes to standard error."""
+    """Trains, groups and prints the table. Progress goes to standard error."""
     lines: list[tuple[str, ...]] = []
     alike = {}
     with tempfile.TemporaryDirectory() as folder:

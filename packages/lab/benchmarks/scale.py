@@ -42,7 +42,7 @@ _STREAMED = ("placement.rule=packed", "pipeline.micro_batch=1", "algorithm.epoch
 
 
 class SqliteBeside(VirtualLedger):
-    """A ledger whose commits also go to SQLite, in the coordinator's time."""
+    """A ledger that also sends its commits to SQLite, in the coordinator's time."""
 
     def __init__(self, clock: VirtualClock, sqlite: SqliteLedger) -> None:
         super().__init__(clock)
@@ -54,7 +54,8 @@ class SqliteBeside(VirtualLedger):
 
 
 def rows(repetitions: int) -> list[Row]:
-    """Microseconds of the coordinator per rollout and round, by placement, then with SQLite; and the largest sizes."""
+    """Return microseconds of the coordinator per rollout and round, by placement, then with SQLite. Also return the
+    largest sizes."""
     found, largest = [], None
     for rule in ("packed", "fused", "split"):
         recording = record(load(None, [*_SETTINGS, f"placement.rule={rule}"]), 2)
@@ -82,7 +83,7 @@ def _row(name: str, runs: list[Simulated], count: int, most: float | None = None
 
 
 def _with_micro_batches(recording: Recording, rollouts: int) -> Recording:
-    """The recording of a run whose micro-batches have so many rollouts."""
+    """Return the recording of a run with micro-batches of so many rollouts."""
     config = recording.plan.config
     pipeline = replace(config.pipeline, micro_batch=rollouts)
     plan = dataclasses.replace(recording.plan, config=replace(config, pipeline=pipeline))

@@ -16,8 +16,8 @@ from marless.coordinator.pricing.prices import load_prices
 from marless.functions.errors import MissingExtra
 from marless.functions.native.kernels import kernels
 
-PLAIN_RATE = 23_000  # measured for a plain loop on a 2-core AMD EPYC; the plain loop here must not be slower by much
-INSTANCE = "c6a.large"  # the instance type whose price the plain loop is charged
+PLAIN_RATE = 23_000  # measured for a plain loop on a 2-core AMD EPYC, and a limit for the plain loop here
+INSTANCE = "c6a.large"  # the instance type that prices the plain loop
 STEPS = 1600  # of a round
 ROLLOUTS = (10, 100, 1000)
 TARGETS = ("-46", "-36")
@@ -102,7 +102,7 @@ def _over(values: list[float], base: float) -> list[float]:
 
 
 def _shares(times: list[dict[str, float]]) -> list[Row]:
-    """The breakdown of a round's time on one worker; functions include reading and writing their objects.
+    """The breakdown of a round's time on one worker. Functions include reading and writing their objects.
 
     The time outside sampling and learning proper includes that reading and writing too.
     """

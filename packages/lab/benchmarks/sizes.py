@@ -61,7 +61,7 @@ class Size:
 
 
 def measure() -> list[Size]:
-    """All sizes, which takes some minutes; progress goes to standard error."""
+    """All sizes, which takes some minutes. Progress goes to standard error."""
     sizes = []
     for width, rounds in ROUNDS.items():
         print(f"       hidden layers of {width}", file=sys.stderr, flush=True)

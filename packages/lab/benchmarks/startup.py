@@ -43,7 +43,7 @@ def files() -> Iterable[Path]:
 
 
 def forget(paths: Iterable[Path]) -> None:
-    """Drops the files' pages from the page cache; pages mapped by a running program stay, so cold is a lower bound."""
+    """Drops the files' pages from the page cache. Pages mapped by a running program stay, so cold is a lower bound."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -62,13 +62,13 @@ class Training:
 
 
 def command(workers: int, *settings: str) -> list[str]:
-    """The command line; the run lands in ``runs/benchmark`` below the current folder."""
+    """The command line. The run lands in ``runs/benchmark`` below the current folder."""
     marless = str(Path(sys.executable).with_name("marless"))
     return [marless, "train", *settings, "--workers", str(workers), "--run", NAME, "--json"]
 
 
 def trained(workers: int, *settings: str) -> Training:
-    """Runs the command in a temporary folder; raises `CalledProcessError` if it fails."""
+    """Runs the command in a temporary folder. Raises `CalledProcessError` if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             command(workers, *settings), check=True, cwd=folder, env=environment(), stdout=subprocess.DEVNULL

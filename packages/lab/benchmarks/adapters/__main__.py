@@ -17,7 +17,7 @@ Rates = dict[str, list[float]]
 
 
 def subjects(entry: Entry) -> dict[str, Stepper]:
-    """The adapter and the plain loops, by name; raises `MissingExtra` and `ModuleNotFoundError`."""
+    """The adapter and the plain loops, by name. Raises `MissingExtra` and `ModuleNotFoundError`."""
     environment = registry.make(entry.task, entry.num_envs)
     plan = draw(environment, entry.steps)
     found = {"raw": entry.raw(plan)}
@@ -36,7 +36,7 @@ def _adapter(environment: VectorEnvironment, plan: Plan) -> Stepper:
 
 
 def rates(found: dict[str, Stepper], repetitions: int, seconds: float) -> Rates:
-    """Env steps per second of processor time, one number per repetition, in which all play in turn for `seconds` each.
+    """Return env steps per second of processor time, one number per repetition. All play in turn for `seconds` each.
 
     Processor time, because other processes of a busy machine would count in the wall time of either.
     """

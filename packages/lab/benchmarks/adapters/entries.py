@@ -1,7 +1,7 @@
 """The adapters that are measured: each with the plain loop over the package that it adapts.
 
-To add one, write a function that makes the plain loop (`raw` has those of common interfaces; packages are imported
-inside it), and its `Entry`.
+To add one, write a function that makes the plain loop, and its `Entry`. `raw` has the loops of common interfaces, and
+packages are imported inside it.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ class Entry:
     """An adapter, by an env task, and the plain loop over its package."""
 
     task: EnvTask
-    # Makes the plain loop, which plays the first environment's episodes of a plan; raises `ModuleNotFoundError`.
+    # Makes the plain loop, which plays the first environment's episodes of a plan. Raises `ModuleNotFoundError`.
     raw: Raw
-    # The same, and the global state after every step; used where the adapter gives it.
+    # The same, and the global state after every step. Used where the adapter gives it.
     raw_with_state: Raw | None = None
     num_envs: int = 1
-    # What the plain loop steps.
+    # The object that the plain loop steps.
     of: str = "parallel_env"
     # The least ratio that is asked for.
     least: float | None = None
@@ -87,7 +87,7 @@ def robot(name: str, partition: str) -> Entry:
 
 
 def grid(game: str, module: str, **options: Any) -> Entry:
-    """The entry of a game of MAgent2, whose `parallel_env` takes `options`."""
+    """Return the entry of a game of MAgent2. Its `parallel_env` takes `options`."""
 
     def build() -> Any:
         return import_module(f"magent2.environments.{module}").parallel_env(**options, max_cycles=200)
@@ -108,7 +108,7 @@ def _nothing(environment: Any) -> None:
 
 
 def _forget_positions(environment: Any) -> None:
-    """So that an episode depends on its seed alone, as in `marless_tasks.lbf`."""
+    """So an episode depends on its seed alone, like in `marless_tasks.lbf`."""
     for player in environment.players:
         player.position = None
 
@@ -120,7 +120,7 @@ def _spread(plan: Plan) -> Stepper:
 
 
 def _smax(plan: Plan) -> Stepper:
-    """All environments in one compiled function, as JaxMARL's baselines step them; every step is waited for."""
+    """All environments in one compiled function, as JaxMARL's baselines step them. Every step is waited for."""
     jax, jaxmarl = import_module("jax"), import_module("jaxmarl")
     scenario = import_module("jaxmarl.environments.smax").map_name_to_scenario("3m")
     environment = jaxmarl.make("HeuristicEnemySMAX", scenario=scenario)

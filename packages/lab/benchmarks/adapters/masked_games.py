@@ -1,4 +1,4 @@
-"""A game of our own for the registry: no package that `make bench` installs masks actions in a `ParallelEnv`."""
+"""Our test game for the registry, because the packages of `make bench` never mask actions in a `ParallelEnv`."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 
 
 class Ladder:
-    """Climbers on ladders of eight rungs: up, down or wait; nobody steps off an end, and who is at the top leaves."""
+    """Climbers on ladders of eight rungs: up, down or wait. Nobody steps off an end, and who is at the top leaves."""
 
     rungs = 8
 
@@ -17,7 +17,7 @@ class Ladder:
         self.max_cycles = max_cycles
 
     def observation_space(self, agent: str) -> Any:
-        """How high everybody is, and what may be done."""
+        """Return the space of all heights, and the legal actions."""
         seen = Box(0, 1, (len(self.possible_agents) + 1,), np.float32)
         return Dict({"observation": seen, "action_mask": Box(0, 1, (3,), np.int8)})
 
@@ -48,7 +48,7 @@ class Ladder:
         return seen, rewards, top, cut, infos
 
     def state(self) -> Any:
-        """How high everybody is."""
+        """Return all heights."""
         return np.array([*self._heights.values()], np.float32) / self.rungs
 
     def close(self) -> None:

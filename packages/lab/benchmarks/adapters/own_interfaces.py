@@ -1,4 +1,4 @@
-"""Plain loops over VMAS, OpenSpiel's Hanabi, Melting Pot and Overcooked, which have interfaces of their own."""
+"""Plain loops over VMAS, OpenSpiel's Hanabi, Melting Pot and Overcooked, which have different interfaces."""
 
 from collections.abc import Callable
 from contextlib import redirect_stderr
@@ -14,7 +14,7 @@ from benchmarks.adapters.raw import Stepper
 
 
 def vmas_balance(plan: Plan) -> Stepper:
-    """VMAS's own batch of environments; those that have ended are reset one by one, or all at once."""
+    """VMAS's own batch of environments. Ended environments are reset one by one, or all at once."""
     vmas, torch = import_module("vmas"), import_module("torch")
     num_envs = len(plan.actions[0][0])
     environment = vmas.make_env(
@@ -38,8 +38,8 @@ def vmas_balance(plan: Plan) -> Stepper:
 
 
 def hanabi(plan: Plan) -> Stepper:
-    """OpenSpiel's game of two players, who both see it after every turn. Its cards are not those of the plan: where the
-    planned move is not legal, the first legal one is played."""
+    """OpenSpiel's game of two players, who both see it after every turn. Its cards differ from the plan's cards. If the
+    planned move is illegal, the first legal move is played."""
     game = import_module("pyspiel").load_game("hanabi", {"players": 2, "observation_type": "card_knowledge"})
     moves = [chosen[0][0].tolist() for chosen in plan.actions]
 
@@ -65,7 +65,7 @@ def _dealt(state: Any, rng: np.random.Generator) -> Any:
 
 
 def coins(plan: Plan) -> Stepper:
-    """Melting Pot's substrate, which is built anew at every reset by the package itself."""
+    """Melting Pot's substrate, which the package itself builds again at every reset."""
     package = import_module("meltingpot.substrate")
     environment = package.build("coins", roles=package.get_config("coins").default_player_roles)
     episodes = [*plan.episodes()]

@@ -22,7 +22,7 @@ _LONGEST = 20
 
 @dataclass(frozen=True)
 class Plan:
-    """Whole episodes of the first environment, and what the others do meanwhile."""
+    """Whole episodes of the first environment, and the other environments' actions meanwhile."""
 
     spec: EnvSpec
     # For each step per class, as `VectorEnvironment.step` takes them.

@@ -10,14 +10,14 @@ from benchmarks.adapters.plan import Plan
 
 
 class Stepper(NamedTuple):
-    """Plays a plan; `steps` counts the steps of all its environments."""
+    """Plays a plan. `steps` counts the steps of all its environments."""
 
     steps: int
     play: Callable[[], object]
 
 
 def parallel(build: Callable[[], Any], state: bool = False) -> Callable[[Plan], Stepper]:
-    """A `ParallelEnv`, by a dictionary of the living agents' actions; `state` asks for its state after every step."""
+    """A `ParallelEnv`, by a dictionary of the living agents' actions. `state` asks for its state after every step."""
 
     def raw(plan: Plan) -> Stepper:
         """The loop of a plan."""

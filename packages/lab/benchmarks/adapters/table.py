@@ -8,7 +8,7 @@ from benchmarks.table import Row, markdown, quotients
 
 
 def table(repetitions: int, seconds: float) -> str:
-    """A markdown table of all entries, and the names of those whose packages are not installed."""
+    """Return a markdown table of all entries, and the names of entries without their packages."""
     rows: list[Row] = []
     missing: list[str] = []
     for name, entry in ENTRIES.items():

@@ -2,9 +2,9 @@
 
     python -m benchmarks.baseline docs/results/baseline.jsonl
 
-The record has one line per run. A run that it has is not measured again, unless the program has changed. The best
-setting is chosen on seeds from 100 on: first the code by its rate, then activation and environments by the seconds to
-the target. The number of updates per sample is the same for all.
+The record has one line per run. Its runs are measured again only if the program has changed. The best setting is chosen
+on seeds from 100 on. First the code is chosen by its rate, then activation and environments by the seconds to the
+target. The number of updates per sample is the same for all.
 """
 
 import math
@@ -73,8 +73,8 @@ QUICK = Effort((101,), 3200, (101,), 16_000, (1,), 3200)
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One run. `part` is `code`, `learning` or `rates`.
 
-    `seconds` are training seconds to the target, None if it was not reached. `share` is the passes' share of the time
-    of the torch learner, see `passes`.
+    `seconds` are training seconds to the target, or None. `share` is the passes' share of the time of the torch
+    learner, see `passes`.
     """
 
     part: str
@@ -208,7 +208,7 @@ def _setting_row(part: str, arm: str, runs: Iterable[Run]) -> Row:
 
 
 def main() -> None:
-    """Measure what the record lacks, and print the tables."""
+    """Measure the missing runs of the record, and print the tables."""
     parser = ArgumentParser(prog="python -m benchmarks.baseline", description=__doc__)
     parser.add_argument("record", type=Path)
     parser.add_argument("--quick", action="store_true", help="a few steps of one seed, to try the command")

@@ -1,4 +1,4 @@
-"""The guard of the torch baseline: the time of its learner beside the passes that any learner in torch makes.
+"""The guard of the torch baseline: the time of its learner, next to the passes that any learner in torch makes.
 
 Both are measured in turn in one process, so the share holds on any machine. A slow loop around the passes lowers it.
 """

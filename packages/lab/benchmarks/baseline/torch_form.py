@@ -1,7 +1,7 @@
 """The baseline in torch: MAPPO in one process with automatic differentiation.
 
-The environment is the system's own. Networks are stacked in batched products, and their first weights and the random
-numbers of environments and actions are those of `marless train`. The learner is an independent implementation.
+The environment is the system's own. Networks are stacked in batched products. Their first weights and the random
+numbers of environments and actions equal those in `marless train`. The learner is an independent implementation.
 """
 
 from dataclasses import dataclass
@@ -126,7 +126,7 @@ class Learner:
         value_loss = nn.functional.huber_loss(
             distance, torch.zeros_like(distance), delta=config.huber_delta, reduction="none"
         )
-        # A mean over rows per network; networks share no parameters, so the sum over networks trains each separately.
+        # A mean over rows per network. Networks share no parameters, so the sum over networks trains each separately.
         loss = (config.ent_coef * negative_entropy - surrogate + value_loss).mean(dim=1).sum()
         self._adam.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]

@@ -1,9 +1,9 @@
-"""Trains the arms of a study of bases and writes a table of the runs; see `benchmarks.comparisons.trained_arms`.
+"""Trains the arms of a study of bases and writes a table of the runs. See `benchmarks.comparisons.trained_arms`.
 
     python -m benchmarks.bases.train_arms benchmarks/bases/spread_6.toml docs/results/bases/spread_6.csv
 
-`parameters` are the numbers that the learner trains, `learner_numbers` all those of its state but published policies,
-`learner_bytes` and `policy_bytes` what a round stores of both, with the answers of tasks.
+`parameters` are the numbers that the learner trains, and `learner_numbers` all numbers of its state except published
+policies. `learner_bytes` and `policy_bytes` are the stored bytes of both in a round, with the answers of tasks.
 """
 
 import json

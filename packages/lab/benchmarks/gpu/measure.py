@@ -1,9 +1,9 @@
 """Time of a learner on a GPU, by rows of the round and width of the hidden layers, against the processor.
 
-A learner is what a function of the system computes for one agent of simple spread with MAPPO and one epoch: values,
+A learner computes the work of one function for one agent of simple spread with MAPPO and one epoch. It computes values,
 advantages and targets, then eight minibatches of PPO's losses with Adam for the critic and as many for the policy. In
-every repetition numpy on one core, torch on one core, torch on all cores and torch on the GPU learn from the same data,
-in turn.
+every repetition four learners learn from the same data, in turn: numpy on one core, torch on one core, torch on all
+cores and torch on the GPU.
 """
 
 import os
@@ -30,16 +30,16 @@ from marless.reports.provenance import commit
 ROWS = (200, 1600, 12_800, 64_000)
 WIDTHS = (64, 128, 256, 512, 1024)
 STEPS = 25  # of an episode: rows of one agent are steps times environments
-# A cell whose slowest learner takes longer is measured twice, others as often as is asked for.
+# A cell with a slower slowest learner is measured twice, others as often as is asked for.
 LONG_S = 2.0
-SMALL = 200  # rows with which a way warms up that would take long
+SMALL = 200  # rows for the warm-up of a slow way
 
 Learned = dict[str, Array]
 
 
 @dataclass(frozen=True)
 class Way:
-    """Where a learner computes; `threads` are torch's."""
+    """The place of a learner's computation. `threads` are torch's."""
 
     engine: str
     device: str
@@ -47,8 +47,9 @@ class Way:
 
 
 def table(repetitions: int, is_record: bool) -> str:
-    """Measures; the table as markdown, what it says, and where it was measured. A record is stored in `record.FILE`.
+    """Measure.
 
+    Returns the table as markdown, its findings, and the place of the measurement. A record is stored in `record.FILE`.
     Raises `BadRequest` where torch finds no GPU.
     """
     if not torch.cuda.is_available():
@@ -63,12 +64,12 @@ def table(repetitions: int, is_record: bool) -> str:
 
 
 def record_of(cells: list[Cell], gpu: str, seconds: float) -> Record:
-    """What was measured on this machine in `seconds`, with the GPU of this name."""
+    """Return the measurement of this machine in `seconds`, with the GPU of this name."""
     return Record(
         commit=commit(),
         date=datetime.now(UTC).date().isoformat(),
         gpu=gpu,
-        torch=str(torch.__version__),  # a class of its own, which is not written as text
+        torch=str(torch.__version__),  # a special class, which is not written as text
         numpy=np.__version__,
         cores=_cores(),
         processor=_processor(),
@@ -111,7 +112,8 @@ def _ways() -> dict[str, Way]:
 
 
 def _learner(round_: Round, context: Context[PpoConfig], way: Way) -> Callable[[], Learned]:
-    """What trains the first agent's networks; its results are in this process's memory, so that the GPU has ended."""
+    """Return a function that trains the first agent's networks. Its results are in this process's memory, so that the
+    GPU has ended."""
     settings = {"engine": way.engine, "device": way.device, "epochs": 1}
     config = msgspec.structs.replace(round_.config, **settings)
     engine_of(config)  # sets torch's threads, once

@@ -1,4 +1,4 @@
-"""The record of a measurement of learners on a GPU, from which this benchmark and its page print one table."""
+"""The record of a measurement of learners on a GPU. This benchmark and its page print one table from it."""
 
 import statistics
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     apart: float
 
     def ratios(self, way: str, base: str = NUMPY) -> list[float]:
-        """How many times as fast as the base, repetition by repetition."""
+        """Return the speed as a multiple of the base's speed, repetition by repetition."""
         return [other / own for own, other in zip(self.seconds[way], self.seconds[base], strict=True)]
 
     def ratio(self, way: str, base: str = NUMPY) -> float:
@@ -51,8 +51,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """All cells of a measurement, where they were measured and by which program. `kernel` is what numpy's matrix
-    products run on."""
+    """All cells of a measurement, with its machine and its program. `kernel` computes numpy's matrix products."""
 
     commit: str | None
     date: str
@@ -66,7 +65,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     cells: list[Cell]
 
     def conditions(self) -> str:
-        """Where and when, in sentences."""
+        """Return place and time, in sentences."""
         return (
             f"Measured on {self.date}: {self.gpu}, torch {self.torch}; {self.cores} cores of {self.processor}, numpy"
             f" {self.numpy} with matrix products for {self.kernel}; in {self.seconds:.0f} s, commit"
@@ -94,7 +93,7 @@ def table(record: Record) -> str:
 
 
 def findings(cells: Sequence[Cell]) -> list[str]:
-    """Sentences: what was asked for, and from how many rows on the GPU is faster, by width."""
+    """Return sentences: the required speed, and the rows from which on the GPU is faster, by width."""
     largest = [cell for cell in cells if (cell.rows, cell.width) == LARGEST]
     found = [
         f"Asked for at {cell.rows:,} rows and {cell.width} x {cell.width}: at least {LEAST:g} times a core;"
@@ -126,5 +125,5 @@ def write(record: Record) -> None:
 
 
 def stored() -> Record | None:
-    """The record that was stored last; None before the first."""
+    """The record that was stored last. None before the first."""
     return msgspec.json.decode(FILE.read_bytes(), type=Record) if FILE.is_file() else None

@@ -1,8 +1,8 @@
-"""What a lag costs, as a table: the differences to the same seeds without a lag.
+"""The cost of a lag, as a table: the differences to the same seeds without a lag.
 
     python -m benchmarks.lag.differences
 
-No margin was fixed before the runs, so no row can show that a lag costs nothing.
+The runs had no margin in advance, so no row can show that a lag is free.
 """
 
 import csv

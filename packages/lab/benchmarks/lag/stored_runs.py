@@ -1,9 +1,9 @@
-"""Writes what the runs of a study returned as a table, one row a run.
+"""Writes the returns of a study's runs as a table, one row a run.
 
     python -m benchmarks.lag.stored_runs studies/foraging docs/results/lag/foraging.csv --target 0.9
 
-`first_return` is the mean of the first round, `training_return` that over the last ten rounds, `env_steps_to_target`
-the steps of the first evaluation that returned the target or more.
+`first_return` is the mean of the first round, and `training_return` the mean over the last ten rounds.
+`env_steps_to_target` are the steps of the first evaluation that returned the target or more.
 """
 
 import csv
@@ -40,7 +40,7 @@ def row(folder: Path, target: float | None) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Writes the table; an unfinished run raises `FileNotFoundError`."""
+    """Writes the table. An unfinished run raises `FileNotFoundError`."""
     parser = ArgumentParser(prog="python -m benchmarks.lag.stored_runs")
     parser.add_argument("study", type=Path)
     parser.add_argument("table", type=Path)

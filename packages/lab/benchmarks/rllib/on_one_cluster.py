@@ -6,8 +6,8 @@ prints a record: seconds until a mean return of the episodes that a program samp
 has its own batches, and both step 64 environments at once. A run that needs more than so many steps does not reach
 the target. docs/results/from-rllib.json is older: it counts seconds of equal steps.
 
-PYTHON is an interpreter of an environment that has `ray[rllib]` and `marless[ray,tasks,networks]`, as the nodes of a
-cluster must have what both programs import; without it one is made.
+PYTHON is an interpreter of an environment that has `ray[rllib]` and `marless[ray,tasks,networks]`. The nodes of a
+cluster must have all packages of both programs. Without PYTHON, an environment is made.
 """
 
 import json
@@ -55,8 +55,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class Place:
-    """An interpreter that has both programs, the variables with which they find the cluster, the target return, and
-    their steps at most."""
+    """An interpreter that has both programs, the variables that lead them to the cluster, the target return, and their
+    steps at most."""
 
     python: str
     variables: Mapping[str, str]
@@ -64,7 +64,7 @@ class Place:
     steps: int
 
     def run(self, command: Sequence[str], folder: Path) -> tuple[str, float]:
-        """What the command prints, and its seconds."""
+        """Return the output of the command, and its seconds."""
         began = time.perf_counter()
         done = subprocess.run(
             [self.python, *command], cwd=folder, env=self.variables, check=True, stdout=subprocess.PIPE, text=True
@@ -73,12 +73,12 @@ class Place:
 
 
 def until(target: float, points: Iterable[tuple[float, float | None]]) -> float | None:
-    """Return the seconds of the first of these (seconds, return) that reaches the target, None if none does."""
+    """Return the seconds of the first of these (seconds, return) that reaches the target, or None."""
     return next((seconds for seconds, mean in points if mean is not None and mean >= target), None)
 
 
 def rllib(place: Place, folder: Path, seed: int) -> Measured:
-    """The script; the first iteration is part of its seconds, its start-up is not."""
+    """The script. The first iteration is part of its seconds, its start-up is not."""
     load, _, _ = os.getloadavg()
     text, whole_s = place.run(
         [str(EXAMPLE / "rllib_script.py"), str(place.steps), str(place.target), str(seed)], folder
@@ -118,7 +118,7 @@ PROGRAMS: tuple[Callable[[Place, Path, int], Measured], ...] = (rllib, on_ray, o
 
 @contextmanager
 def cluster(python: str) -> Iterator[dict[str, str]]:
-    """A cluster of this machine's own network, without tokens; the variables by which a program finds it."""
+    """Give a cluster of this machine's own network, without tokens, as the variables that lead a program to it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     settings = {
@@ -132,7 +132,7 @@ def cluster(python: str) -> Iterator[dict[str, str]]:
     where = ["--node-ip-address=127.0.0.1", f"--port={address.rpartition(':')[2]}", f"--num-cpus={WORKERS}"]
     start = [*ray, "start", "--head", "--block", "--include-dashboard=false", *where]
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        # Its address ends with it, and is not what Ray finds on this machine afterwards.
+        # Its address ends with it, and Ray cannot find it on this machine afterwards.
         own = {name: value for name, value in variables.items() if name != "RAY_ADDRESS"} | {"RAY_TMPDIR": folder}
         head = subprocess.Popen(start, env=own, stdout=sys.stderr)
         stack.callback(head.wait)
@@ -173,7 +173,7 @@ def summary_lines(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def record(python: str, target: float, steps: int, seeds: int) -> dict[str, Any]:
-    """What was measured, and where."""
+    """Return the measurements, and their place."""
     runs, measuring = list[dict[str, Any]](), Measuring()
     with cluster(python) as variables:
         place = Place(python, variables, target, steps)
