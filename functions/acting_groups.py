@@ -27,7 +27,7 @@ class ActingGroup:
 
     # Number of their class.
     index: int
-    # Their positions in the class; None for all of it.
+    # Their positions in the class, or None for the whole class.
     positions: NDArray[np.intp] | None
     # The class reduced to these agents.
     kind: AgentClass
@@ -39,7 +39,7 @@ class ActingGroup:
     script: str = ""
 
     def start(self, num_envs: int) -> FloatArray | None:
-        """The hidden state at the start of episodes; None without networks."""
+        """The hidden state at the start of episodes. None without networks."""
         return None if self.networks is None else self.networks.start(num_envs)
 
     def outputs(
@@ -62,7 +62,8 @@ class ActingGroup:
         return outputs, None if after is None else after.reshape(agents, rows, -1)
 
     def _scripted_actions(self, values: FloatArray, masks: tuple[BoolArray, ...] | None) -> BoolArray:
-        """What the script chooses among ``[n, E, actions]``, from what the agents see ``[E, n, features]``."""
+        """The values of actions ``[n, E, actions]`` for the script, from the agents' observations ``[E, n,
+        features]``."""
         shape = (*values.shape[:2], self.kind.actions)
         legal = np.ones(shape, np.bool_) if masks is None else self.of(masks[self.index], axis=1)
         actions = choose(self.script, values.reshape(-1, values.shape[2]), legal.reshape(-1, shape[2]))
@@ -78,7 +79,7 @@ class ActingGroup:
     ) -> tuple[ActionArray, FloatArray | None]:
         """Recorded actions ``[n, E, ...]``, and the log-probability of each where they were drawn from a distribution.
 
-        `noise` and `chance` are those of `Policy.act`.
+        `Policy.act` explains `noise` and `chance`.
         """
         source = chance if self.networks is None else noise
         if source is None or self.acting == "greedy":
@@ -94,12 +95,12 @@ class ActingGroup:
         return heads.act(self.head, outputs, log_std, numbers, behaviour, legal)
 
     def of(self, array: NDArray[Any], axis: int) -> NDArray[Any]:
-        """The part of these agents in an array of the class, whose agents are along `axis`."""
+        """The part of these agents in an array of the class, with agents along `axis`."""
         return array if self.positions is None else array.take(self.positions, axis)
 
 
 def acting_groups(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]]) -> tuple[ActingGroup, ...]:
-    """The groups of every class in order, learners before opponents; raises `BadRequest` as `batch_networks` does."""
+    """The groups of every class in order, learners before opponents. Raises `BadRequest` as `batch_networks` does."""
     groups = []
     learning: Acting = "learning"
     opponents: Acting = team.opponents.acting if team.opponents else learning

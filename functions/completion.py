@@ -2,8 +2,8 @@
 
 Every task adds a member of a few bytes to a set that at most `FAN` tasks share. The task that completes a set adds a
 member to the set above it, and the task that completes the topmost set wakes the coordinator. Adding the same member
-twice changes nothing, so lost replies and duplicate events do no harm; a counter would be wrong after either. Sets stay
-small because a table bills a write by the size of the whole item: with one set for all tasks the cost would grow as the
+twice has no effect, so lost replies and duplicate events are harmless. A counter would be wrong after either. Sets stay
+small because a table bills a write by the size of the whole item. With one set for all tasks the cost would grow as the
 square of their number.
 """
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 LONGEST_MESSAGE = 400
 
-# Larger values are refused because no function can have measured them: it runs for at most 15 minutes after its start
-# (Lambda developer guide, "Lambda quotas"). A false report would stay on the bill.
+# Larger values are refused because no function can have measured them. A function runs for at most 15 minutes after its
+# start (Lambda developer guide, "Lambda quotas"). A false report would stay on the bill.
 Duration = Annotated[int, msgspec.Meta(ge=0, le=20 * 60 * 1000)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 
 
 class CompletionReport(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """The outcome of an attempt, measured by the function itself; the coordinator meters the attempt with it."""
+    """The outcome of an attempt, measured by the function itself. The coordinator meters the attempt with it."""
 
     attempt: Count
     duration_ms: Duration
@@ -44,7 +44,7 @@ class CompletionReport(msgspec.Struct, frozen=True, array_like=True, omit_defaul
     peak_mb: Count = 0
     # Start of the execution environment when this attempt paid for it.
     start_ms: Duration = 0
-    # The reason for a missing answer; "" when the answer is stored.
+    # The reason for a missing answer. "" when the answer is stored.
     kind: FailureKind | Literal["", "timeout", "crash", "throttled"] = ""
     message: str = ""
     again: bool = False
@@ -59,7 +59,7 @@ _DECODER = MessagePackDecoder(CompletionReport)
 
 
 def completion_report(answer: Answer, duration_ms: float, start_ms: float, peak_mb: float) -> CompletionReport:
-    """The report of an attempt that ended with `answer`; durations are rounded up, as they are billed."""
+    """The report of an attempt that ended with `answer`. Durations are rounded up, as they are billed."""
     usage = answer.usage.cold
     report = CompletionReport(
         attempt=answer.attempt,
@@ -78,10 +78,10 @@ def completion_report(answer: Answer, duration_ms: float, start_ms: float, peak_
 
 
 def report_completion(completions: "Completions", address: ReportTo, report: CompletionReport) -> bool:
-    """Reports the end of a task; returns True when all tasks of its ask have ended, and the caller then wakes the
-    coordinator.
+    """Reports the end of a task.
 
-    A repeated report returns True again: the first function may have died between its write and the wake-up.
+    Returns True when all tasks of its ask have ended, and the caller then wakes the coordinator. A repeated report
+    returns True again: the first function may have died between its write and the wake-up.
     """
     index, count, body = address.index, address.count, to_message_pack(report)
     for level in natural():
@@ -98,7 +98,7 @@ def report_completion(completions: "Completions", address: ReportTo, report: Com
 class GatheredReports(NamedTuple):
     """The completion reports of an ask and the item sizes that its table operations are billed by."""
 
-    # By the task's index; more than one where an event was delivered twice.
+    # By the task's index. More than one where an event was delivered twice.
     reports: dict[int, list[CompletionReport]]
     # Item size in bytes after each write.
     updates: tuple[int, ...]
@@ -125,7 +125,7 @@ def read_top_set(completions: "Completions", ask: str, count: int) -> TopSet:
 def gather_reports(completions: "Completions", ask: str, count: int) -> GatheredReports:
     """The reports of all tasks that have ended.
 
-    A member may hold any bytes: one that is not a report is ignored, and its task counts as not having reported.
+    A member may hold any bytes. If it is no report, it is ignored, and its task counts as unreported.
     """
     leaves = completions.read([set_name(ask, 0, number) for number in range(-(-count // FAN))])
     reports: dict[int, list[CompletionReport]] = {}

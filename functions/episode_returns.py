@@ -1,13 +1,13 @@
 """Returns and metrics of episodes, accumulated while environments are stepped.
 
 An environment that is reset, stepped T times and reset at every end leaves an episode unfinished. A long episode is
-unfinished more often than a short one, so the mean over all finished episodes is not that of an episode (length-biased
-sampling, as in renewal theory: Cox, "Renewal Theory", 1962). The mean over environments of the mean over the finished
-episodes of each is exactly it, where no episode is longer than T: every environment finishes its first episode, whose
-expectation is that of any; and its finished episodes are exchangeable, because any order of them leaves the same
-unfinished episode. So its mean is the expectation of its first one given what it finished (Rao-Blackwell: no larger a
-variance than the first episodes alone). Lengths and returns may depend on each other; episodes of one environment must
-be independent of each other and equally distributed, as those of fixed policies are.
+unfinished more often than a short one, so the mean over all finished episodes is biased (length-biased sampling, known
+from renewal theory: Cox, "Renewal Theory", 1962). If no episode is longer than T, the mean over environments of each
+one's mean over finished episodes is exact. Every environment finishes its first episode, which has the expectation of
+any episode. Its finished episodes are exchangeable, because any order of them leaves the same unfinished episode. So
+their mean is the expectation of the first episode, given all finished episodes (Rao-Blackwell: no larger a variance
+than the first episodes alone). Lengths and returns may depend on each other. Episodes of one environment must be
+independent of each other and equally distributed, which holds for fixed policies.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from marless.functions.environments.base import BoolArray, EnvironmentFault, Ste
 
 
 class Episodes:
-    """Undiscounted returns of E environments and N agents; an episode is added whenever an environment ends."""
+    """Undiscounted returns of E environments and N agents. An episode is added whenever an environment ends."""
 
     def __init__(self, num_envs: int, agents: int) -> None:
         self._running = np.zeros((num_envs, agents))
@@ -47,7 +47,7 @@ class Episodes:
             metric_rows.extend((first + numbers).tolist())
 
     def agent_returns(self) -> NDArray[np.float64]:
-        """``[episodes, N]`` in the order of their ends; raises `EnvironmentFault` unless all are finite."""
+        """``[episodes, N]`` in the order of their ends. Raises `EnvironmentFault` unless all are finite."""
         returns = np.concatenate([np.empty((0, self._running.shape[1])), *self._finished])
         if not np.isfinite(returns).all():
             raise EnvironmentFault("the rewards of an episode do not add up to a finite number")
@@ -72,7 +72,8 @@ class Episodes:
 
 
 def balancing(counts: Sequence[float]) -> list[float]:
-    """Factors, of mean 1 over all episodes, by which parts of so many episodes weigh alike; 0 for a part of none."""
+    """Return factors, of mean 1 over all episodes, that give parts of so many episodes equal weights. 0 for an empty
+    part."""
     mean = sum(counts) / len(counts) if counts else 0.0
     return [mean / count if count else 0.0 for count in counts]
 
@@ -80,7 +81,7 @@ def balancing(counts: Sequence[float]) -> list[float]:
 def whole_episodes(parts: Sequence[Episodes]) -> list[NDArray[np.float64]]:
     """The weights of the episodes of several parts that began with a reset, such that every environment weighs alike.
 
-    See the top of the module; all parts have as many environments. Raises what `Episodes.weights` raises.
+    See the top of the module. All parts have as many environments. Raises the errors of `Episodes.weights`.
     """
     part_weights = [part.weights() for part in parts]
     return [
@@ -98,7 +99,7 @@ class EpisodeSummary(NamedTuple):
 
 
 def summary(parts: Sequence[Episodes], weights: Sequence[NDArray[np.float64]] | None = None) -> EpisodeSummary:
-    """The episodes of several parts in the order given; metrics without a value are left out.
+    """The episodes of several parts in the order given. Metrics without a value are left out.
 
     `weights` are of the episodes of each part, by default 1.
     """

@@ -1,8 +1,8 @@
 """Policies of all agents in numpy: actions from weights and observations, for actors, evaluators and users.
 
-A `Policy` acts for all agents of a vectorised environment; a `Player` does so step after step and keeps the hidden
+A `Policy` acts for all agents of a vectorised environment. A `Player` does so step after step and keeps the hidden
 states of recurrent networks. The actions of an agent, and of a block of environments, are bit for bit independent of
-other agents and blocks; see `marless.functions.nn.batched_acting`.
+other agents and blocks. See `marless.functions.nn.batched_acting`.
 """
 
 from collections.abc import Mapping
@@ -30,16 +30,16 @@ class Choice:
     """The actions of one step, per class."""
 
     # For the record: ``[n, E]`` one choice, ``[n, E, branches]`` several, ``[n, E, d]`` continuous actions in the units
-    # of the policy; see `marless.functions.nn.heads`.
+    # of the policy. See `marless.functions.nn.heads`.
     actions: tuple[ActionArray, ...]
-    # ``[n, E]`` under the policy; None unless agents that learn sampled from their distributions.
+    # ``[n, E]`` under the policy, or None unless learning agents sampled from their distributions.
     log_probability: tuple[FloatArray, ...] | None
     # ``[E, n, ...]`` as the environment takes them.
     env_actions: tuple[ActionArray, ...]
 
 
 class Policy:
-    """All agents' policies, without state; see `Player`.
+    """All agents' policies, without state. See `Player`.
 
     A call without `hidden` is the first step of an episode. Each of the `blocks` equal parts of E gives the same bytes
     as a call with that part only.
@@ -53,7 +53,7 @@ class Policy:
 
     @property
     def by_chance(self) -> bool:
-        """Whether some agents act at random or by a script."""
+        """True if some agents act at random or by a script."""
         return any(group.networks is None for group in self._groups)
 
     def require(self, behaviour: Behaviour) -> None:
@@ -95,7 +95,7 @@ class Policy:
     ) -> tuple[Choice, HiddenState]:
         """The actions under `behaviour` with the `noise` of a step (see `draws`), or the greedy ones without noise.
 
-        Agents that act at random need `chance`, noise of the same shapes; without it they take the first legal action.
+        Agents that act at random need `chance`, noise of the same shapes. Without it they take the first legal action.
         """
         outputs, hidden = self._outputs(observation, hidden, blocks)
         choices = [
@@ -108,7 +108,8 @@ class Policy:
         return Choice(self._by_class(actions), log_p, as_environment_actions(self._by_class(env_actions))), hidden
 
     def _log_probability(self, choices: list[tuple[ActionArray, FloatArray | None]]) -> tuple[FloatArray, ...] | None:
-        """Per class, 0 for opponents without a distribution; None if a learner did not sample from its distribution."""
+        """Return it per class, 0 for opponents without a distribution, or None unless all learners sampled from
+        theirs."""
         pairs = list(zip(self._groups, choices, strict=True))
         if any(group.acting == "learning" and log_p is None for group, (_, log_p) in pairs):
             return None
@@ -161,7 +162,7 @@ class Player:
         return choice
 
     def forget(self, episode_ends: BoolArray) -> None:
-        """Resets the hidden states of environments where `episode_ends` ``[E]``; call it after every step."""
+        """Resets the hidden states of environments where `episode_ends` ``[E]``. Call it after every step."""
         if self._policy.recurrent and episode_ends.any():
             for part in self._hidden:
                 if part is not None:

@@ -1,9 +1,9 @@
-"""Rollouts shorter than an episode: episodes that a round does not finish go on in the next.
+"""Rollouts shorter than an episode: episodes that a round does not finish continue in the next round.
 
-What is unfinished is stored by rollout: under `<rollout>/running` ``[E, N]`` what the episodes have returned so far,
-and under `<rollout>/environment/` what `Resumable.save` returns. Environments that are saved as seeds and actions are
-also kept in this process. Where the rollout's next task comes to another process, or this one is killed, the episodes
-are played again, and the bytes are the same.
+Unfinished episodes are stored by rollout: their returns so far under `<rollout>/running` ``[E, N]``, and the result of
+`Resumable.save` under `<rollout>/environment/`. Environments that are saved as seeds and actions are also kept in this
+process. If another process gets the rollout's next task, or this process is killed, the episodes are played again, and
+the bytes are the same.
 """
 
 import atexit
@@ -45,13 +45,14 @@ class _Kept(NamedTuple):
 
 
 class KeptEnvironments:
-    """Environments of rollouts, at most `most` or those of one rollout.
+    """Environments of rollouts: at most `most`, or the environments of one rollout.
 
-    Where there is no room, those of other runs go first, then what the run has not used in its last round, and then
-    the new ones: a process that dropped the oldest of rollouts that come in turn would find none of them again.
+    To make room, environments of other runs are dropped first. Then go environments that the run did not use in its
+    last round, and then the new ones. A process that dropped the oldest of rollouts that come in turn would find none
+    again.
 
-    They are found by run and rollout, and the one who takes them compares their state with the one that it needs
-    (`SeparateEnvironments.resume`), so runs of one name cannot go on with each other's.
+    They are found by run and rollout. The taker compares their state with the state that it needs
+    (`SeparateEnvironments.resume`), so runs of one name cannot continue with each other's environments.
     """
 
     def __init__(self, most: int) -> None:
@@ -59,7 +60,7 @@ class KeptEnvironments:
         self._kept: dict[tuple[str, int], _Kept] = {}
 
     def take(self, task: Playing, rollout: int) -> SeparateEnvironments | None:
-        """The rollout's environments, which are kept no more; None, and there is room for new ones, if it has none."""
+        """Take out the rollout's environments, or make room for new ones and return None."""
         before = self._kept.pop((task.address.run, rollout), None)
         if before is not None and before.task_and_num_envs == (task.sampling.environment, task.sampling.num_envs):
             return before.environment
@@ -105,9 +106,9 @@ def collect_fragment(
     behaviour: Behaviour,
     open_episodes: Mapping[str, NDArray[Any]],
 ) -> tuple[Rollout, Tensors]:
-    """A rollout that goes on with its `open_episodes`, or begins with new ones, and what it leaves unfinished.
+    """Collect a rollout that continues its `open_episodes` or begins new ones. Returns also its unfinished episodes.
 
-    All random numbers of the round depend on (seed, round, rollout) only. Raises what `registry.make` raises,
+    All random numbers of the round depend on (seed, round, rollout) only. Raises the errors of `registry.make`,
     `EnvironmentFault` for an environment that does not repeat its episodes, and `BadRequest` for recurrent policies.
     """
     prefix, sampling, seed = f"{rollout_prefix(rollout)}/", task.sampling, task.address.seed

@@ -34,14 +34,14 @@ from marless.functions.storage_port import Blobs
 
 
 class Played(NamedTuple):
-    """Trajectories, what their episodes returned, and the unfinished episodes of rollouts that are fragments."""
+    """Trajectories, the returns of their episodes, and the unfinished episodes of rollouts that are fragments."""
 
     trajectories: Tensors
     reply: SampleReply
     open_episodes: Tensors
 
 
-# Environments of all rollouts that are stepped together; more would not be faster.
+# Environments of all rollouts that are stepped together. More would not be faster.
 ROWS = 1024
 
 
@@ -91,7 +91,7 @@ def unfinished_object(task: Playing, open_episodes: Tensors) -> Objects:
 
 
 class Rollouts:
-    """A task's rollouts, round after round; what they read (`Sampling.reads`) is fetched once."""
+    """A task's rollouts, round after round. The objects that they read (`Sampling.reads`) are fetched once."""
 
     def __init__(self, task: Playing, blobs: Blobs) -> None:
         recording = task.sampling.recorded
@@ -100,7 +100,8 @@ class Rollouts:
         self.open_episodes = read(blobs, task.sampling.unfinished)
 
     def play(self, weights: Tensors, round_: int, behaviour: Behaviour) -> Played:
-        """Those of one round, with the policies in `weights`, if a dataset does not hold them; raises as `play`."""
+        """Return the rollouts of one round: from the dataset, or else by the policies in `weights`. See `play` for
+        errors."""
         if recording := self._task.sampling.recorded:
             rounds = round_ - self._task.address.round
             return Played(*recorded_rollouts(self._task, recording, self._dataset, rounds), {})
@@ -114,8 +115,8 @@ def play(
 ) -> Played:
     """The task's rollouts in round `round_` with the policies in `weights`, on from the `open_episodes`.
 
-    The bytes of a rollout do not depend on other rollouts. Raises `BadRequest` when rollouts are shorter than an
-    episode and not called fragments, or agents do not support `behaviour`.
+    The bytes of a rollout do not depend on other rollouts. Raises `BadRequest` if agents do not support `behaviour`, or
+    rollouts are shorter than an episode but not fragments.
     """
     if not task.sampling.fragments:
         return Played(*_trajectories(task, list(_rollouts(task, weights, round_, behaviour))), {})
@@ -128,9 +129,9 @@ def play(
 
 
 def play_match(task: SampleTask, match: Match, newest: Tensors, earlier: Tensors) -> Played:
-    """As `play`, with the policies in `newest` on one side and those in `earlier` on all others, and with the score.
+    """Play like `play`, with the policies in `newest` on one side and in `earlier` on all others, and add the score.
 
-    Raises `BadRequest` as `play` and `meet` do.
+    Raises the `BadRequest` of `play` and `meet`.
     """
     task, weights = meet(task, match, registry.spec(task.sampling.environment), newest, earlier)
     rollouts = list(_rollouts(task, weights, task.address.round, task.behaviour))
@@ -142,7 +143,7 @@ def play_match(task: SampleTask, match: Match, newest: Tensors, earlier: Tensors
 
 
 def _trajectories(task: Playing, rollouts: Sequence[Rollout]) -> tuple[Tensors, SampleReply]:
-    """The tensors of the rollouts, and what their episodes returned; raises `EnvironmentFault` for too long ones."""
+    """Return the tensors of the rollouts, and their results. Raises `EnvironmentFault` for too long episodes."""
     episodes = [rollout.episodes for rollout in rollouts]
     tensors = {name: array for rollout in rollouts for name, array in rollout.tensors.items()}
     env_steps = task.sampling.rollout_length * task.sampling.num_envs * len(task.sampling.rollouts)
@@ -150,7 +151,7 @@ def _trajectories(task: Playing, rollouts: Sequence[Rollout]) -> tuple[Tensors, 
 
 
 def _results(env_steps: int, episodes: Sequence[Episodes], whole: bool) -> SampleReply:
-    """What the episodes of rollouts returned; `whole`: these began with a reset, and no episode is longer than they."""
+    """Return the results of the rollouts' episodes. `whole`: rollouts began with a reset and cover whole episodes."""
     episode_weights = [part.weights() if whole else np.ones(len(part.agent_returns())) for part in episodes]
     returns, _, env_metrics = summary(episodes, whole_episodes(episodes) if whole else None)
     sums = [

@@ -1,4 +1,4 @@
-"""Matches of the newest policies of one side against those of an earlier round, or against a scripted player; see
+"""Matches of the newest policies of one side against policies of an earlier round or a scripted player. See
 `marless.functions.messages.actor.Match`."""
 
 from collections.abc import Sequence
@@ -18,9 +18,10 @@ from marless.functions.serving import Tensors
 def meet(
     task: SampleTask, match: Match, spec: EnvSpec, newest: Tensors, earlier: Tensors
 ) -> tuple[SampleTask, Tensors]:
-    """The task with the team of both, in which each agent of the earlier round is a group by itself, and its policies.
+    """Return the task with the team of both rounds, and its policies.
 
-    Raises `BadRequest` for a factory's policies of another `identity`.
+    Each agent of the earlier round is a separate group. Raises `BadRequest` for a factory's policies of another
+    `identity`.
     """
     agents = tuple(np.flatnonzero(earlier_agents(match)).tolist())
     groups = tuple(agent if agent in agents else group for agent, group in enumerate(task.team.groups))
@@ -36,7 +37,7 @@ def meet(
 
 
 def earlier_agents(match: Match) -> NDArray[np.bool_]:
-    """Which agents ``[N]`` play by the policies of the earlier round."""
+    """Return the mask ``[N]`` of agents that play by the policies of the earlier round."""
     return ~np.isin(np.arange(len(match.team.groups)), match.agents)
 
 
@@ -44,7 +45,7 @@ def mean_score(
     match: Match, agent_returns: Sequence[NDArray[np.float64]], weights: Sequence[NDArray[np.float64]] | None = None
 ) -> float | None:
     """The mean score of the agents that learn over the episodes ``[episodes, N]`` of all rollouts, which weigh alike or
-    as `weights` says; None without one."""
+    as `weights` says. None without one."""
     returns, earlier = np.concatenate(agent_returns), earlier_agents(match)
     if not len(returns):
         return None

@@ -33,7 +33,7 @@ class Rollout:
 
     tensors: dict[str, NDArray[Any]]
     episodes: Episodes
-    # ``[E, N]``: what the unfinished episodes have returned so far.
+    # ``[E, N]``: the returns so far of unfinished episodes.
     running: NDArray[np.float64]
 
 
@@ -50,8 +50,9 @@ def collect(
 ) -> Rollout:
     """Collects `steps` steps in every environment after a reset, with resets at the ends of episodes.
 
-    With `observation` it goes on from that observation instead; its episodes have returned `running` ``[E, N]`` so far,
-    or 0. All random numbers depend on (seed, round, rollout) only. Raises `BadRequest` if `behaviour` is unsupported.
+    With `observation` it continues from that observation instead. Its episodes have returned `running` ``[E, N]`` so
+    far, or 0. All random numbers depend on (seed, round, rollout) only. Raises `BadRequest` if `behaviour` is
+    unsupported.
     """
     if observation is None:
         observation = environment.reset(generator(seed, round_, "environment", rollout))
@@ -115,7 +116,7 @@ class _Returns:
         self.running = np.zeros((rollouts * num_envs, agents))
 
     def add(self, step: Step) -> None:
-        """Adds a step's rewards; sums reach a rollout's episodes when an episode of it ends."""
+        """Adds a step's rewards. Sums reach a rollout's episodes when an episode of it ends."""
         self.running += step.rewards
         if step.final is None:
             return

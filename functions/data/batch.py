@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Batch:
-    """T steps of E environments, equally many of each rollout; N agents in classes of n.
+    """T steps of E environments, equally many of each rollout. N agents in classes of n.
 
     Observations, actions and rewards of dead agents are 0, also if the environment returned others (`living`).
     """
@@ -24,10 +24,10 @@ class Batch:
     rollouts: int
     # Per class ``[n, T, E, F]``.
     observations: tuple[Array, ...]
-    # Per class ``[n, T, E]``, with one more axis for several choices or continuous actions; see
+    # Per class ``[n, T, E]``, with one more axis for several choices or continuous actions. See
     # `marless.functions.nn.heads`.
     actions: tuple[Array, ...]
-    # Per class ``[n, T, E]``; None where actions were not sampled from a distribution.
+    # Per class ``[n, T, E]``, or None if actions did not come from a distribution.
     log_probability: tuple[Array, ...] | None
     # Per class ``[n, T, E, actions]``.
     masks: tuple[Array, ...] | None
@@ -39,7 +39,7 @@ class Batch:
     ended: Array
     # ``[T, E, S]``: the env task's global state, or the joined observations.
     state: Array
-    # (t, e) of the K steps at which an episode or the rollout was cut ``[K, 2]``.
+    # (t, e) of the K steps that end with a cut of an episode or of the rollout ``[K, 2]``.
     cut: Array
     # Observations, masks and state after these steps: per class ``[n, K, F]`` and ``[n, K, actions]``, and ``[K, S]``.
     cut_observations: tuple[Array, ...]
@@ -102,7 +102,7 @@ def side_by_side(spec: EnvSpec, observations: tuple[Array, ...]) -> Array:
 
 
 def living(spec: EnvSpec, rollout: Mapping[str, Array]) -> Mapping[str, Array]:
-    """A rollout with zeros for observations, actions and rewards of dead agents; masks stay.
+    """A rollout with zeros for observations, actions and rewards of dead agents. Masks stay.
 
     Agents that played by earlier policies keep theirs, which a central critic sees, and count as dead: nothing is
     learned from their rows.

@@ -22,7 +22,7 @@ _BY_STEP = {"ended": 1, "state": 1}
 
 
 def columns_at(seed: int, first: int, count: int, columns: int) -> NDArray[np.int64]:
-    """Which of `columns` columns are read at the places `first` to `first` + `count` - 1 of the run's random order."""
+    """Return the columns, of `columns`, at the places `first` to `first` + `count` - 1 of the run's random order."""
     passes, places = np.divmod(np.arange(first, first + count), columns)
     orders = {number: generator(seed, "dataset", number).permutation(columns) for number in np.unique(passes).tolist()}
     return np.array([orders[number][place] for number, place in zip(passes.tolist(), places, strict=True)], np.int64)
@@ -34,7 +34,7 @@ def column_count(dataset: Tensors) -> int:
 
 
 def rollout(dataset: Tensors, columns: NDArray[np.int64]) -> dict[str, Array]:
-    """The tensors of the rollout whose environments are these columns, and `RETURN`."""
+    """Return the tensors of the rollout with these columns as environments, and `RETURN`."""
     cut = dataset["cut"]
     environment, place = np.nonzero(cut[:, 1] == columns[:, None])
     arrays: dict[str, Array] = {"cut": np.stack([cut[place, 0], environment], axis=1)}

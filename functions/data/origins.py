@@ -1,4 +1,4 @@
-"""Where trajectories come from: the round that they were collected in, and the policies that they were played with.
+"""The origin of trajectories: the round that collected them, and the policies that played them.
 
 The header of an object with trajectories names both (`messages.exchange.Origin`), so that a learner refuses data of
 another age than its task promises.

@@ -1,8 +1,8 @@
 """The replay buffer: rollouts of earlier rounds as rows that minibatches are drawn from.
 
 Storage holds only the run's trajectory objects. A warm function keeps the rollouts that it has read, so it reads only
-those of the last round. The rows drawn depend on the buffer's rollouts and on the generator, not on which rollouts were
-kept.
+the rollouts of the last round. The rows drawn depend on the buffer's rollouts and on the generator. It does not matter
+which rollouts were kept.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -75,11 +75,11 @@ class ReplayBuffer:
         return len(self._order) * self._shape[0] * self._shape[1]
 
     def holds(self, keys: Sequence[RolloutKey]) -> bool:
-        """Whether it has all these rollouts."""
+        """Return whether it has all these rollouts."""
         return all(key in self._kept for key in keys)
 
     def load(self, rollout_keys: Sequence[RolloutKey], read: ReadRollouts) -> None:
-        """Makes the buffer hold the rollouts `rollout_keys`, reading those that it lacks.
+        """Make the buffer hold the rollouts `rollout_keys`, reading the missing rollouts.
 
         Raises `BadRequest` for rollouts of different shapes.
         """
@@ -105,11 +105,11 @@ class ReplayBuffer:
         self._kept = {key: slot for key, slot in self._kept.items() if key.content}
 
     def sample(self, rng: np.random.Generator, size: int, length: int = 1) -> Batch:
-        """`size` segments of `length` steps, drawn uniformly; see `segments`."""
+        """`size` segments of `length` steps, drawn uniformly. See `segments`."""
         return self.segments(rng.integers(len(self.rollouts) * self.segments_per_rollout(length), size=size), length)
 
     def segments_per_rollout(self, length: int) -> int:
-        """Segments of `length` steps in a rollout; raises `BadRequest` where they do not divide it evenly."""
+        """Segments of `length` steps in a rollout. Raises `BadRequest` where they do not divide it evenly."""
         steps, num_envs = self._shape
         if steps % length:
             raise BadRequest(f"segments of {length} steps do not fill a rollout of {steps}")
@@ -118,14 +118,14 @@ class ReplayBuffer:
     def segments(self, indices: NDArray[np.int64], length: int = 1) -> Batch:
         """The segments number `indices` ``[B]`` as a batch of B environments.
 
-        Segments are counted by rollout, then by time, then by environment. The observations after the last step of a
-        segment are those after a cut, unless the episode terminated there.
+        Segments are counted by rollout, then by time, then by environment. The last step of a segment is followed by
+        the observations after a cut, unless the episode terminated there.
         """
         segment, env = np.divmod(indices, self._shape[1])
         return self.segments_from(segment * (length * self._shape[1]) + env, length)
 
     def segments_from(self, first: NDArray[np.int64], length: int = 1) -> Batch:
-        """The segments whose first steps are `first` ``[B]``, counted by rollout, step and environment."""
+        """Return the segments with the first steps `first` ``[B]``, counted by rollout, step and environment."""
         num_envs = self._shape[1]
         rollout, within = np.divmod(first, self._shape[0] * num_envs)
         begin = self._order[rollout] * (self._shape[0] * num_envs) + within
@@ -139,7 +139,7 @@ class ReplayBuffer:
         at, cut_rows = rows[cut[:, 0], cut[:, 1]], after[cut[:, 0], cut[:, 1]]
         beyond = np.flatnonzero(cut_rows >= 0)
         cut_rows = cut_rows[beyond] + at[beyond] // (steps * num_envs) * self._after.rows
-        # A rollout's last rows are followed by observations after a cut or by nothing, never by the next slot's rows.
+        # After a rollout's last rows come observations after a cut, if any, but never the next slot's rows.
         following = at + num_envs * (at % (steps * num_envs) < (steps - 1) * num_envs)
 
         def next_of(name: str) -> Array:
@@ -187,7 +187,7 @@ class ReplayBuffer:
 
 
 class _Slots:
-    """Arrays ``[slots, rows, ...]``, those of agents ``[agents, slots, rows, ...]``: rows of many slots are read at
+    """Arrays ``[slots, rows, ...]``, or of agents ``[agents, slots, rows, ...]``: rows of many slots are read at
     once."""
 
     def __init__(self) -> None:
@@ -205,7 +205,7 @@ class _Slots:
         return sum(array.nbytes for array in self._arrays.values())
 
     def write(self, slot: int, tensors: Mapping[str, Array]) -> None:
-        """Writes arrays ``[rows, ...]`` (``[agents, rows, ...]``) to the first rows of a slot; grows as needed."""
+        """Writes arrays ``[rows, ...]`` (``[agents, rows, ...]``) to the first rows of a slot. Grows as needed."""
         rows = max(array.shape[_agent_axis(name)] for name, array in tensors.items())
         slots = self._size[0] if slot < self._size[0] else max(slot + 1, self._size[0] * 5 // 4)
         self._size = (slots, max(rows, self._size[1]))
@@ -219,7 +219,7 @@ class _Slots:
             slot_rows[(slice(None),) * axis + (slice(array.shape[axis]),)] = array
 
     def take(self, name: str, rows: NDArray[np.integer]) -> Array:
-        """Rows by number over all slots, ``[*rows.shape, ...]`` (``[agents, *rows.shape, ...]``); a number beyond the
+        """Rows by number over all slots, ``[*rows.shape, ...]`` (``[agents, *rows.shape, ...]``). A number beyond the
         last row gives the last."""
         axis, buffer = _agent_axis(name), self._arrays[name]
         return np.take(_flat(buffer, axis), rows, axis=axis, mode="clip")

@@ -1,7 +1,7 @@
 """The replay buffer of a task: filled from storage, unless this process keeps it from an earlier task.
 
-Of the buffers that a process keeps, that of the run that it served last stays whatever its size, because the next task
-of that run takes this memory anyway. Those of other runs count towards the bound of `marless.functions.warm_cache`.
+A process always keeps the buffer of the run that it served last. The next task of that run takes this memory anyway.
+Buffers of other runs count towards the bound of `marless.functions.warm_cache`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,10 @@ from marless.functions.warm_cache import WARM
 
 
 def replay_buffer_of(spec: EnvSpec, past: Sequence[Past], newest_round: Past | None = None) -> ReplayBuffer:
-    """The buffer whose newest stored round is the latest possible of `past` and the task's `newest_round`, or an empty
-    one.
+    """Return the buffer that ends with the latest possible stored round of `past` and `newest_round`, or an empty
+    buffer.
 
-    It is not kept any more, so a task that fails while it fills the buffer leaves nothing behind.
+    It is taken out, so a task that fails while it fills the buffer drops it.
     """
     for newest in reversed((*past, newest_round) if newest_round else past):
         buffer: ReplayBuffer | None = WARM.take(_content(newest)) if newest.trajectories else None
@@ -41,24 +41,23 @@ def _count_hits(replay_buffer: ReplayBuffer, past: Sequence[Past]) -> None:
 
 
 def keep(replay_buffer: ReplayBuffer, rounds: Sequence[Past]) -> None:
-    """Keeps the buffer, which holds `rounds`, for later tasks; without rounds that are stored there is nothing to
-    keep."""
+    """Keep the buffer, which holds `rounds`, for later tasks, if some of these rounds are stored."""
     if with_trajectories := [past for past in rounds if past.trajectories]:
         replay_buffer.drop_unstored()
         WARM.keep(_content(with_trajectories[-1]), replay_buffer, replay_buffer.nbytes, is_spared=True)
 
 
 def _content(past: Past) -> tuple[str, ...]:
-    """What buffers are found by. The buffer itself compares the hash of every rollout."""
+    """Return the key of buffers. The buffer itself compares the hash of every rollout."""
     return ("replay buffer", *(ref.sha256 for ref in past.trajectories))
 
 
 def load_rounds(replay_buffer: ReplayBuffer, rounds: Sequence[Past], here: Mapping[int, Tensors], blobs: Blobs) -> None:
-    """Makes the buffer hold the rollouts of `rounds`; reads from storage those that are neither kept nor in `here`, by
-    round."""
+    """Make the buffer hold the rollouts of `rounds`. `here` has rollouts by round. Others are read from storage, unless
+    they are kept."""
 
     def read_missing(keys: Sequence[RolloutKey]) -> dict[RolloutKey, Tensors]:
-        """The rollouts `keys`; each object is read once."""
+        """The rollouts `keys`. Each object is read once."""
         round_numbers, by_round = {key.round for key in keys}, dict(here)
         objects: dict[tuple[Ref, ...], Tensors] = {}
         for past in rounds:
@@ -73,5 +72,5 @@ def load_rounds(replay_buffer: ReplayBuffer, rounds: Sequence[Past], here: Mappi
 
 
 def named_by_round(tensors: Tensors, round_: int) -> Tensors:
-    """The tensors of one round, named as in an object that holds several rounds."""
+    """The tensors of one round, named like in an object that holds several rounds."""
     return {f"{round_name(round_)}/{name}": array for name, array in tensors.items()}

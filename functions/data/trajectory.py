@@ -19,7 +19,7 @@ from marless.functions.errors import NotFinite
 
 Array = NDArray[Any]
 
-# ``[N]``: the agents that played by policies of an earlier round; absent where there are none.
+# ``[N]``: the agents that played by policies of an earlier round. Absent where there are none.
 EARLIER = "earlier"
 _OF_POLICY = ("action/", "log_probability/")
 
@@ -30,7 +30,7 @@ def rollout_prefix(rollout: int) -> str:
 
 
 def tensors_below(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    """The tensors whose name begins with `prefix`, by the rest of their name."""
+    """Return the tensors with names that begin with `prefix`, by the rest of their name."""
     return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
 
 
@@ -64,7 +64,7 @@ class Recorder:
         log_probability: Sequence[FloatArray] | None,
         step: Step,
     ) -> None:
-        """Writes step `t`, whose `actions` and `log_probability` are those of `policies.Choice`.
+        """Write step `t`. `policies.Choice` explains `actions` and `log_probability`.
 
         Raises `EnvironmentFault` for ends that are no booleans.
         """
@@ -104,10 +104,10 @@ class Recorder:
                 self._cuts.append((_pairs(t, rows), _rows(step.observation, rows)))
 
     def tensors(self, rollout: int, index: int = 0) -> dict[str, Array]:
-        """The tensors by name of `rollout`, which is number `index` in the recorder; contiguous by agent for learners.
+        """The tensors by name of `rollout`, which is number `index` in the recorder. Contiguous by agent for learners.
 
-        Raises `EnvironmentFault` when an observation, a state or a reward is not finite, or agents come back, and
-        `NotFinite` when an action or a log-probability is not finite.
+        Raises `EnvironmentFault` if an observation, a state or a reward is not finite, or agents come back. Raises
+        `NotFinite` for actions and log-probabilities.
         """
         columns = slice(index * self._num_envs, (index + 1) * self._num_envs)
         arrays: dict[str, Array] = {

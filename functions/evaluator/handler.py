@@ -12,7 +12,7 @@ from marless.functions.randomness import generator
 from marless.functions.serving import Objects, read, serve
 from marless.functions.storage_port import Blobs
 
-# Environments stepped together; more would not be faster.
+# Environments stepped together. More would not be faster.
 BLOCK = 160
 
 
@@ -22,7 +22,7 @@ def handle(body: bytes, blobs: Blobs) -> bytes:
 
 
 def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
-    """Plays the task's episodes in blocks; each block has its own random address."""
+    """Plays the task's episodes in blocks. Each block has its own random address."""
     weights = read(blobs, task.policies)
     environment = registry.make(task.environment, min(BLOCK, task.episodes))
     try:
@@ -54,7 +54,7 @@ def play(
     count: int,
     opponent_rng: np.random.Generator | None = None,
 ) -> Episodes:
-    """One whole episode in each of the first `count` environments; steps after its end are not counted.
+    """One whole episode in each of the first `count` environments. Steps after its end are not counted.
 
     `rng` draws the start states and then, unless `greedy`, the noise of the actions. `opponent_rng` draws the noise of
     agents that act at random.
@@ -81,7 +81,8 @@ def play(
 
 
 def _returns(spec: EnvSpec, side: int | None, episodes_by_block: list[Episodes]) -> tuple[float, ...]:
-    """One per episode: the sum over all agents or those on `side`; raises `BadRequest` when there is no such side."""
+    """Return one return per episode: the sum over all agents or over side `side`. Raises `BadRequest` for an unknown
+    side."""
     by_agent = np.concatenate([block.agent_returns() for block in episodes_by_block])
     if side is not None:
         if side not in spec.sides:

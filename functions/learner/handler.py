@@ -62,7 +62,7 @@ def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
 
 
 def _replay_buffer(task: LearnTask, trajectories: Tensors, blobs: Blobs) -> ReplayBuffer | None:
-    """The replay buffer with the task's rollouts as its last; None for algorithms without one."""
+    """Return the replay buffer with the task's rollouts as its last, or None for algorithms without a buffer."""
     learning, newest = task.learning, task.sampled
     algorithm = algorithms.algorithm(learning.algorithm)
     if not algorithms.configuration(algorithm, learning.hyperparameters).replayed_steps:

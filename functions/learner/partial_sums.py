@@ -1,7 +1,8 @@
 """Micro-batches: sums over parts of a round, which are made as soon as the rollouts of a part are there.
 
 The stages then learn from the sums of all parts in their order, and from nothing else of the round. A function that has
-the whole round makes the same sums from the same arrays, part by part: so no byte depends on who makes them, or when.
+the whole round makes the same sums from the same arrays, part by part. So the bytes do not depend on the maker or the
+time of the sums.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from marless.functions.keys import group_name
 from marless.functions.learner.stages import require_finite
 from marless.functions.serving import Tensors
 
-# The first part of the names of sums, and what the names of the hashes of the weights begin with that they belong to.
+# The first part of the sums' names, and the first part of the names of their weights' hashes.
 SUMS, OF = "sums", "of/"
 
 
@@ -32,7 +33,7 @@ class MicroBatch(NamedTuple):
 
 
 def micro_batches(rollouts: Sequence[int], size: int) -> list[MicroBatch]:
-    """The rollouts of a round in micro-batches of `size` and a last one of at most as many; none for size 0."""
+    """The rollouts of a round in micro-batches of `size` and a last one of at most as many. None for size 0."""
     if not size:
         return []
     return [
@@ -44,7 +45,8 @@ def micro_batches(rollouts: Sequence[int], size: int) -> list[MicroBatch]:
 def make_sums(
     spec: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], number: int, groups: Sequence[int]
 ) -> Tensors:
-    """The sums of micro-batch `number`, that of the context, by name and for each of the groups; raises `NotFinite`."""
+    """Return the sums of micro-batch `number`, the context's, by name and for each of the groups. Raises
+    `NotFinite`."""
     assert code.PARTIAL is not None  # see `validation.missing_stages`
     tensors: Tensors = {}
     for group in groups:
@@ -59,9 +61,9 @@ def make_sums(
 def folding(
     spec: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], share: Share, count: int
 ) -> Implementation:
-    """The implementation whose stages learn from the sums of `count` micro-batches among the context's tensors.
+    """Return an implementation that learns from the sums of `count` micro-batches among the context's tensors.
 
-    Raises `BadRequest` where these miss some, or where some were made with other weights than those of the context.
+    Raises `BadRequest` if some sums are missing or were made with other weights than the context's.
     """
     sums = {group: [_sums_of(context, group, number) for number in range(count)] for group in share.groups}
     parts = {part for name in share.stages for part in spec.stage(name).reads} & {*spec.sum_parts}

@@ -1,12 +1,12 @@
-"""The networks of a new team, made from those of the old team.
+"""The networks of a new team, made from the networks of the old team.
 
 In "Multi-Agent Reinforcement Learning with Serverless Computing" (SoCC 2025) agents share one member's policy for a
-time and then continue with copies of it; the paper does not define the other learner state. Here:
+time and then continue with copies of it. The paper does not define the other learner state. Here:
 
-* Split: a group whose members all come from one old group starts from a copy of that group's whole state, including
+* Split: if all members of a group come from one old group, it starts from a copy of that group's whole state, with
   optimiser moments and normaliser. No data is read or collected for it.
-* Merge: a group whose members come from several old groups starts from a copy of the base's; the algorithm
-  defines what changes in it (`Implementation.merge`).
+* Merge: if the members come from several old groups, the group starts from a copy of the base's state. The algorithm
+  defines the changes in it (`Implementation.merge`).
 
 All networks take the agent's one-hot, so shapes never change.
 """
@@ -30,7 +30,7 @@ from marless.functions.storage_port import Blobs
 
 
 def regroup(task: RegroupTask, blobs: Blobs) -> tuple[Objects, RegroupReply]:
-    """The parts of every group in `task.bases`; raises `BadRequest` for an impossible change of team."""
+    """The parts of every group in `task.bases`. Raises `BadRequest` for an impossible change of team."""
     require_possible(task)
     parts = algorithms.algorithm(task.learning.algorithm).parts
     state = read(blobs, task.state)
@@ -52,7 +52,7 @@ def regroup(task: RegroupTask, blobs: Blobs) -> tuple[Objects, RegroupReply]:
 
 
 def copy_group(state: Known, parts: tuple[str, ...], group: int, to: int) -> Tensors:
-    """All parts of `group` under the name of `to`; raises `BadRequest` when the state lacks one."""
+    """All parts of `group` under the name of `to`. Raises `BadRequest` when the state lacks one."""
     copies: Tensors = {}
     for part in parts:
         old, new = f"{part}/{group_name(group)}", f"{part}/{group_name(to)}"
@@ -77,7 +77,7 @@ def require_possible(task: RegroupTask) -> None:
 
 
 def _problem(task: RegroupTask, group: int) -> str:
-    """Why a new group is impossible; '' if it is possible."""
+    """Return the reason why a new group is impossible, or ''."""
     agents = members(task.target, group)
     if not agents or agents[0] != group:
         return "is no group of the new team, named after its first member"
@@ -109,7 +109,7 @@ def _context(task: RegroupTask, blobs: Blobs, state: Tensors, parts: tuple[str, 
 
 
 def _trajectories(task: RegroupTask, blobs: Blobs) -> Tensors:
-    """The round's data; if the task names none, the rollouts are collected again as the actor did."""
+    """The round's data. If the task names none, the rollouts are collected again as the actor did."""
     if task.trajectories:
         return read_sampled(blobs, task.trajectories, [task.address.round])
     return Rollouts(task, blobs).play(read(blobs, task.policies), task.address.round, task.behaviour).trajectories

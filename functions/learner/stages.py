@@ -35,10 +35,10 @@ def run(
     share: Share,
     summaries: Sequence[SummaryName] = (),
 ) -> StageResults:
-    """Runs the stages of `share` in the graph's order; `summaries` follow the stage that trains the policies.
+    """Runs the stages of `share` in the graph's order. `summaries` follow the stage that trains the policies.
 
     Each stage sees the context's tensors overlaid with the results of earlier stages of this call. Metrics and
-    summaries are those of the round's last update. Raises `NotFinite`.
+    summaries come from the round's last update. Raises `NotFinite`.
     """
     outcome = StageResults({}, {}, {})
     tensors = context.tensors
@@ -64,8 +64,8 @@ def run(
 
 
 def turns(stage: StageSpec, context: Context[AlgorithmConfig], share: Share, update: int) -> list[int]:
-    """The groups in the order in which the stage trains them: as in `share`, or drawn at the address (seed, round,
-    "turns", stage, update)."""
+    """Return the groups in their order of training by the stage. It is the order of `share`, or drawn at the address
+    (seed, round, "turns", stage, update)."""
     if not stage.in_turn:
         return list(share.groups)
     rng = generator(context.seed, context.round, "turns", stage.name, update)

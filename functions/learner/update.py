@@ -29,7 +29,7 @@ def update(
     progress: float = 0.0,
     age: int = 0,
 ) -> stages.StageResults:
-    """Runs `share` of round `round_` on its `data` and on `replay_buffer`; pure.
+    """Runs `share` of round `round_` on its `data` and on `replay_buffer`, pure.
 
     `progress` is the share of the run that is over before the round, and `age` how many rounds before it sampled the
     data.
@@ -54,7 +54,7 @@ def sums(
     groups: Sequence[int],
     progress: float = 0.0,
 ) -> Tensors:
-    """The sums of the groups over a micro-batch of round `round_`, for `update`; pure."""
+    """The sums of the groups over a micro-batch of round `round_`, for `update`, pure."""
     algorithm = algorithms.trained(task.learning)
     code = algorithms.implementation(algorithm)
     data = code.join(task.learning.spec, trajectories, part.rollouts)
@@ -80,7 +80,7 @@ def _context(
 
 
 def read_base(learning: Learning, team: Team, blobs: Blobs) -> Tensors:
-    """The frozen networks of the team's groups, by name; none where networks are no differences to any."""
+    """Return the frozen networks of the team's groups, by name. Empty if networks have no base."""
     base = learning.base
     return frozen_networks(read(blobs, (base.networks,)), base.team, team) if base else {}
 

@@ -24,7 +24,7 @@ from marless.functions.storage_port import Blobs
 
 
 def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
-    """Samples and learns the task's rounds; returns all parts of all groups after the last, and every round's replies.
+    """Samples and learns the task's rounds. Returns all parts of all groups after the last, and every round's replies.
 
     Every round gives the same bytes as a `SampleTask` and `LearnTask`s.
     """
@@ -58,14 +58,14 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
 
 
 def _sums(task: WholeTask, round_: int, trajectories: Tensors, tensors: Tensors, progress: float) -> Tensors:
-    """The sums of all the round's micro-batches; none where the round is learned from at once."""
+    """The sums of all the round's micro-batches. None where the round is learned from at once."""
     parts = micro_batches(task.sampling.rollouts, task.learning.micro_batch)
     by_part = (sums(task, round_, part, trajectories, tensors, task.team.learning, progress) for part in parts)
     return {name: array for of_part in by_part for name, array in of_part.items()}
 
 
 def _learner_tensors(tensors: Tensors, team: Team) -> Tensors:
-    """The tensors without the policies of opponents, which do not change."""
+    """Return the tensors without the opponents' constant policies."""
     opponents = {group_name(agent) for agent in team.fixed}
     return {name: array for name, array in tensors.items() if name.split("/")[1] not in opponents}
 
@@ -84,7 +84,7 @@ class _Replay:
         round_ = origin_.round
         self.origins.append(origin_)
         sampling, most = self._task.sampling, self._task.replayed_steps
-        # Without references, because the trajectory is not stored yet; later tasks read it from storage.
+        # Without references, because the trajectory is still here. Later tasks read it from storage.
         newest = Past(round=round_, rollouts=len(sampling.rollouts), trajectories=())
         self._rounds = newest_rounds((*self._rounds, newest), sampling.num_envs * sampling.rollout_length, most)
         self.played |= named_by_round(trajectories, round_)
