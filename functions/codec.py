@@ -1,4 +1,4 @@
-"""Named arrays and a header <-> bytes in the safetensors format, which runs no code on reading; small arrays in
+"""Named arrays and a header <-> bytes in the safetensors format, which runs no code on reading. Small arrays in
 messages."""
 
 import hashlib
@@ -54,7 +54,7 @@ def encode(tensors: Mapping[str, NDArray[Any]], header: TaskHeader | CallsHeader
 
 
 def decode(body: bytes, key: str) -> Tensors:
-    """The object's arrays; raises `CorruptObject` naming `key`."""
+    """The object's arrays. Raises `CorruptObject` naming `key`."""
     try:
         return dict(load(body))
     except (SafetensorError, ValueError, KeyError) as error:
@@ -62,7 +62,7 @@ def decode(body: bytes, key: str) -> Tensors:
 
 
 class _Start(msgspec.Struct):
-    """The start of the format; its other members describe the tensors."""
+    """The start of the format. Its other members describe the tensors."""
 
     metadata: dict[str, str] = msgspec.field(name="__metadata__", default_factory=dict)
 
@@ -71,17 +71,18 @@ _STARTS = JsonDecoder(_Start)
 
 
 def metadata(body: bytes) -> dict[str, str]:
-    """What a file in the safetensors format says beside its tensors; raises `Undecodable`."""
+    """Return the metadata of a file in the safetensors format. Raises `Undecodable`."""
     return _STARTS.decode(body[8 : 8 + int.from_bytes(body[:8], "little")]).metadata
 
 
 def header(body: bytes, key: str) -> TaskHeader:
-    """The header; raises `CorruptObject` naming `key` when there is none or it has another schema."""
+    """The header. Raises `CorruptObject` naming `key` when there is none or it has another schema."""
     return _header(body, key, TaskHeader)
 
 
 def calls_header(body: bytes, key: str, task: str) -> CallsHeader:
-    """The header of the object with a task's actions; raises as `header`, and `ForeignObject` for another task's."""
+    """The header of the object with a task's actions. Raises the errors of `header`, and `ForeignObject` for another
+    task."""
     actions = _header(body, key, CallsHeader)
     if actions.task != task:
         raise ForeignObject(f"{key} was written by task {actions.task}, not by {task}")
@@ -104,14 +105,15 @@ def reference(key: str, body: bytes) -> Ref:
 
 
 def verify(ref: Ref, body: bytes) -> bytes:
-    """`body`; raises `CorruptObject` when its hash is not that of `ref`."""
+    """Return `body`. Raises `CorruptObject` if its hash differs from the hash in `ref`."""
     if hashlib.sha256(body).hexdigest() != ref.sha256:
         raise CorruptObject(f"{ref.key} is not the object the run recorded (its hash differs)")
     return body
 
 
 def fetch(blobs: "Blobs", ref: Ref) -> bytes:
-    """The object's bytes; raises `CorruptObject` when its size or hash is not that of `ref`, and as `Blobs.get`."""
+    """Return the object's bytes. Raises `CorruptObject` if size or hash differ from `ref`, and the errors of
+    `Blobs.get`."""
     try:
         body = blobs.get(ref.key, ref.size)
     except ValueError as error:  # as an earlier version may have recorded it
@@ -120,7 +122,7 @@ def fetch(blobs: "Blobs", ref: Ref) -> bytes:
 
 
 def fetch_tensors(blobs: "Blobs", refs: Iterable[Ref]) -> Tensors:
-    """The tensors of several objects; raises what `fetch` raises."""
+    """Return the tensors of several objects. Raises the errors of `fetch`."""
     return {name: array for ref in refs for name, array in decode(fetch(blobs, ref), ref.key).items()}
 
 
@@ -140,17 +142,16 @@ def pack_table(array: NDArray[Any]) -> Table:
 
 
 def unpack_table(table: Table) -> NDArray[np.float32]:
-    """The array; raises `ValueError` when its bytes do not fill its shape."""
+    """The array. Raises `ValueError` when its bytes do not fill its shape."""
     return np.frombuffer(table.data, _TABLE_DTYPE).reshape(table.shape).astype(np.float32)
 
 
 def dataset_key(spec: EnvSpec) -> str:
-    """Where a run keeps the dataset that was recorded on a task of this description, so that a run of another task does
-    not read it.
+    """Return the key of a run's dataset, which depends on the description of its task.
 
-    A kind of its own, because the bucket deletes old trajectories by itself. template.yaml lets actors and learners
-    read it. The environment's own spaces, entities and names, and whose turn it is, do not count: columns have the
-    numbers of networks.
+    So a run of another task does not read it. It is a separate kind, because the bucket deletes old trajectories by
+    itself. template.yaml lets actors and learners read it. The environment's own spaces, entities, names and turns do
+    not count, because columns have the numbers of networks.
     """
     classes = tuple(msgspec.structs.replace(kind, spaces=None) for kind in spec.classes)
     plain = msgspec.to_builtins(msgspec.structs.replace(spec, keys=(), classes=classes))

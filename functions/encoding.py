@@ -1,8 +1,8 @@
 """Values <-> bytes, as JSON and as MessagePack: the one place that knows in how many ways a library refuses bytes.
 
-msgspec has an error of its own, but raises others for text that is not UTF-8 and for values that are nested too deeply.
-Bytes come from environments, from files that people edit and from disks that fail, so each caller must expect all of
-them: here they are one error, `Undecodable`. `make check` refuses the libraries' own functions elsewhere.
+msgspec has one error, but raises others for text that is not UTF-8 and for values that are nested too deeply. Bytes
+come from environments, from files that people edit and from disks that fail, so each caller must expect all of them.
+Here they are one error, `Undecodable`. `make check` refuses the libraries' own functions elsewhere.
 """
 
 import re
@@ -23,7 +23,7 @@ FORMAT_VERSION = 1
 
 
 class Undecodable(ValueError):
-    """The bytes hold no value of the expected type; the message says why, and where they came from as far as given."""
+    """The bytes hold no value of the expected type. The message says why, and where they came from as far as given."""
 
 
 class WrittenByNewer(Undecodable):
@@ -44,7 +44,7 @@ class _Version(msgspec.Struct):
     format_version: int | msgspec.UnsetType = msgspec.UNSET
 
 
-# What msgspec calls types, as people do.
+# msgspec's names of types, in common words.
 _KINDS = {
     "int": "a whole number",
     "float": "a number",
@@ -59,7 +59,7 @@ _EXPECTED = re.compile(
 )
 
 
-# The rest of what msgspec says.
+# The other messages of msgspec.
 _OTHERS = {
     re.compile("Invalid enum value (.*)"): r"\1 is not one of its values",
     re.compile("Object contains unknown field `(.*)`"): r"there is no \1 here",
@@ -69,8 +69,8 @@ _OTHERS = {
 
 
 class Mismatch(NamedTuple):
-    """Why a value is none of a type: its `place`, such as ``horizon`` or ``widths[1]``, and what it would have to be,
-    such as ``a whole number of at least 1``; where that is not known, `need` is '' and `reason` what the library says.
+    """The reason why a value does not fit a type. `place` is for example ``horizon`` or ``widths[1]``, and `need` the
+    requirement, such as ``a whole number of at least 1``. If `need` is '', `reason` has the library's message.
     """
 
     place: str
@@ -121,7 +121,7 @@ class _Decoder(Generic[_T]):
         )
 
     def decode(self, body: bytes | str, source: str = "") -> _T:
-        """The value; raises `Undecodable`, which names the `source`."""
+        """The value. Raises `Undecodable`, which names the `source`."""
         try:
             value: _T = self._decoder.decode(body)
         except _REFUSALS as error:
@@ -167,19 +167,19 @@ class MessagePackDecoder(_Decoder[_T]):
         super().__init__(msgspec.msgpack, kind)
 
 
-# Amounts of money are exact decimals; programs expect a number.
+# Amounts of money are exact decimals. Programs expect a number.
 _JSON = msgspec.json.Encoder(decimal_format="number")
 _MESSAGE_PACK = msgspec.msgpack.Encoder()
 
 
 def from_json(body: bytes | str, kind: type[_T], source: str = "") -> _T:
-    """The value of a JSON text; raises `Undecodable`, which names the `source`."""
+    """The value of a JSON text. Raises `Undecodable`, which names the `source`."""
     return JsonDecoder(kind).decode(body, source)
 
 
 def to_json(value: Any) -> bytes:
-    """A value as JSON on one line. Text that is no valid Unicode (`os.fsdecode` of a name that is not UTF-8, in the
-    message of an exception) is escaped as in Python: ``\\udcff``."""
+    """A value as JSON on one line. Text that is no valid Unicode is escaped like in Python: ``\\udcff``. It may come
+    from `os.fsdecode` of a name that is not UTF-8, in the message of an exception."""
     return _encode(_JSON, value)
 
 
@@ -194,7 +194,7 @@ def to_json_file(value: Any) -> bytes:
 
 
 def to_message_pack(value: Any) -> bytes:
-    """A value as MessagePack; text as in `to_json`."""
+    """Return a value as MessagePack. `to_json` explains the text."""
     return _encode(_MESSAGE_PACK, value)
 
 
@@ -206,7 +206,7 @@ def _encode(encoder: Any, value: Any) -> bytes:
 
 
 def _escape(value: Any) -> Any:
-    """The value with valid text; sequences may be of another type, which is encoded in the same way."""
+    """The value with valid text. Sequences may be of another type, which is encoded in the same way."""
     match value:
         case str():
             return value.encode(errors="backslashreplace").decode()

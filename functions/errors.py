@@ -4,7 +4,7 @@ from typing import Self
 
 
 class KeyTaken(Exception):
-    """The key already holds an object; keys are written once."""
+    """The key already holds an object. Keys are written once."""
 
 
 class NoSuchObject(Exception):
@@ -15,13 +15,13 @@ class NoSuchObject(Exception):
 
 
 class StorageFault(Exception):
-    """The store could not write or read an object (full disk, lost permission); the message says which."""
+    """The store could not write or read an object (full disk, lost permission). The message says which."""
 
 
 class StaleVersion(Exception):
     """The item changed since it was loaded: another process drives the run.
 
-    `size`: bytes of the body that stands instead, by which a table bills the refused write; 0 where nobody bills it.
+    `size`: bytes of the present body, which the table bills for the refused write, or 0.
     """
 
     def __init__(self, message: str, size: int = 0) -> None:
@@ -30,8 +30,7 @@ class StaleVersion(Exception):
 
 
 class ForeignObject(Exception):
-    """The object under a key was not written by the task that the key belongs to, or is of another round than a task
-    was promised."""
+    """Another task than the key's task wrote the object, or it is of another round than a task was promised."""
 
 
 class CorruptObject(Exception):
@@ -43,15 +42,15 @@ class CorruptObject(Exception):
 
 
 class NotFinite(Exception):
-    """A number that would have been published is NaN or infinite; the message names the tensor."""
+    """A number that would have been published is NaN or infinite. The message names the tensor."""
 
 
 class BadRequest(ValueError):
-    """The request cannot be served; the message says which field and why."""
+    """The request cannot be served. The message says which field and why."""
 
 
 class MissingExtra(Exception):
-    """An optional dependency is not installed; the message says how to get it."""
+    """An optional dependency is not installed. The message says how to get it."""
 
 
 def foreign_errors() -> tuple[type[BaseException], ...]:

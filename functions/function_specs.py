@@ -2,10 +2,10 @@
 
 The configuration's table `functions`, the meter, the bill, summaries, packages, the deployment's roles and the tables
 of costs are made of these rows. A new kind is a row, the module `marless.functions.<name>.handler` with its `handle`,
-and its entry on Lambda, `marless.infra.entry.<name>`; CONTRIBUTING says what invoking and deploying it take.
+and its entry on Lambda, `marless.infra.entry.<name>`. CONTRIBUTING explains how it is invoked and deployed.
 
-Another package offers a kind by an entry point of the group `marless.functions`, whose value is a `FunctionSpec`. Runs
-use it if their algorithm names it (`AlgorithmSpec.function`).
+Another package offers a kind by an entry point of the group `marless.functions` with a `FunctionSpec` as its value.
+Runs use it if their algorithm names it (`AlgorithmSpec.function`).
 """
 
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ _OURS = (
     FunctionSpec("actor", "sampling", placed=True),
     FunctionSpec("learner", "learning", placed=True, may_import=FunctionSpec.may_import | {"onnx", "torch"}),
     FunctionSpec("evaluator", "evaluation"),
-    # Does the work of all of these for agents that speak: what it needs is too large for a function on AWS.
+    # Does the work of all these functions for agents that speak. It is too large for a function on AWS.
     FunctionSpec(
         "language",
         "language agents",

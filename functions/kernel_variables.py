@@ -1,4 +1,4 @@
-"""Environment variables by which numerical libraries select their kernels.
+"""Environment variables that select the kernels of numerical libraries.
 
 Other kernels change the last digits, so these variables must be equal in all functions of a run. The number of threads
 is set for each function.

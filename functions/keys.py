@@ -1,4 +1,4 @@
-"""Names of objects, tasks and groups; no other module builds them."""
+"""Names of objects, tasks and groups. No other module builds them."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ def round_prefix(round_: int) -> str:
 
 
 def of_rounds(keys: Iterable[str]) -> bool:
-    """Whether a round's object is among the keys, not only what a run is given before it begins."""
+    """Return whether a round's object is among the keys, in addition to a run's inputs."""
     return any(key.split("/")[1].isdecimal() for key in keys)
 
 
@@ -33,19 +33,19 @@ def task_id(run: str, round_: int, work: str) -> str:
 
 
 def output_prefix(round_: int, work: str) -> str:
-    """The key prefix of a task's objects; the kind follows."""
+    """The key prefix of a task's objects. The kind follows."""
     return f"{round_prefix(round_)}/{work}"
 
 
 def object_key(output: str, kind: str) -> str:
-    """The key of an object of one kind: of a task's, `messages.exchange.Done` lists all but `reply`; what a run is
-    given is `policies`, `dataset` or `learner`, of a base."""
+    """Return the key of an object of one kind. For a task's objects, `messages.exchange.Done` lists all kinds but
+    `reply`. A run's inputs are `policies`, `dataset` or, for a base, `learner`."""
     return f"{output}.{kind}{OBJECT_SUFFIX}"
 
 
 def is_made_by(task: str, kind: str, key: str) -> bool:
-    """Whether the task with this id can have made an object of that kind under this key. A task of whole rounds adds
-    their number to the key."""
+    """Return whether the task with this id can have made an object of that kind under this key. A task of whole rounds
+    adds their number to the key."""
     output = f"rounds/{task.partition('/')[2]}"
     rounds = key.removeprefix(output).removesuffix(object_key("", kind)).removeprefix("-")
     names = (output, f"{output}-{rounds}") if rounds.isdecimal() else (output,)
@@ -63,7 +63,7 @@ def rollouts_name(rollouts: tuple[int, ...]) -> str:
 
 
 def group_name(group: int) -> str:
-    """A group's name inside tensor names; two digits sort up to a hundred groups."""
+    """A group's name inside tensor names. Two digits sort up to a hundred groups."""
     return f"g{group:02d}"
 
 

@@ -1,9 +1,9 @@
-"""Code that a configuration names, ``package.module:name``: whether it is what it has to be, before it is called.
+"""Checks of code that a configuration names, ``package.module:name``, before the code is called.
 
-A configuration, and so a run's folder, may come from somebody else, and can name whatever is importable. Nothing of
-Python's own library is taken. A factory has to be evident: it is a class of the wanted kind, is annotated to return
-one, or its code names one, directly or through what it calls. This keeps out functions that merely happen to be
-importable; it is no sandbox for a module that somebody else wrote.
+A configuration, and so a run's folder, may be foreign, and can name anything importable. Nothing of Python's own
+library is taken. A factory has to be evident. It is a class of the wanted kind, is annotated to return one, or its code
+names one, directly or through its calls. This keeps out functions that happen to be importable. It is no sandbox for a
+foreign module.
 """
 
 import dis
@@ -21,7 +21,7 @@ from typing import get_origin
 
 # How many calls away from a factory the wanted class may be named.
 _CALLS = 4
-# How many decorators one may have; what wraps itself has no end.
+# The most decorators of a function. A function that wraps itself has no end.
 _LAYERS = 100
 
 _LIBRARY = Path(sysconfig.get_paths()["stdlib"])
@@ -39,7 +39,7 @@ def refuse_standard(path: str) -> None:
 def require_maker(factory: object, predicate: Wanted, names: Sequence[str], product: str) -> None:
     """Raises `ValueError` unless it is evident that `factory` makes an object of a class that `predicate` accepts.
 
-    `names` are such classes in annotations that are text; `product` describes one in the message. Raises
+    `names` are such classes in annotations that are text. `product` describes one in the message. Raises
     `ModuleNotFoundError` where the evidence may be in a module that is not installed.
     """
     search = _Search(predicate, names)
@@ -54,8 +54,8 @@ def require_maker(factory: object, predicate: Wanted, names: Sequence[str], prod
 
 
 def require_function(function: object, path: str, arguments: int, keywords: Sequence[str] = ()) -> None:
-    """Raises `ValueError` unless the package of `path`, or a module of the user, defines `function`, and it takes so
-    many arguments beside those of the names in `keywords`."""
+    """Raise `ValueError` unless the package of `path`, or a module of the user, defines `function`. The function must
+    take so many arguments in addition to the names in `keywords`."""
     inner = _unwrap(function.func if isinstance(function, partial) else function)
     home = inner.__module__ if isinstance(inner, type | FunctionType) else type(inner).__module__
     if not callable(function) or (_package(home) != _package(path) and (_standard(home) or _is_installed(home))):
@@ -72,7 +72,7 @@ def _package(module: str | None) -> str:
 
 
 def _standard(module: str | None) -> bool:
-    """Whether a module belongs to Python's own library, whose tests are not listed."""
+    """Return whether a module belongs to Python's own library. The library's tests are not listed there."""
     return _package(module) in sys.stdlib_module_names or (_LIBRARY in _folders(module) and not _is_installed(module))
 
 
@@ -82,7 +82,7 @@ def _is_installed(module: str | None) -> bool:
 
 @cache
 def _folders(module: str | None) -> tuple[Path, ...]:
-    """The folders in which the package of a module lies; it is searched for, not imported."""
+    """Return the folders with the package of a module. It is searched for, but not imported."""
     with suppress(ImportError, ValueError):
         spec = importlib.util.find_spec(_package(module))
         if spec is not None and spec.origin is not None:
@@ -103,7 +103,8 @@ def _unwrap(value: object) -> object:
 
 
 def _wrapped_by(value: object) -> object:
-    """What a decorated function says that it wraps. Modules and proxies may answer any name, or raise anything."""
+    """Return the function that a decorated function claims to wrap. Modules and proxies may answer any name, or raise
+    anything."""
     if isinstance(value, type | ModuleType):
         return None
     with suppress(Exception):
@@ -113,21 +114,21 @@ def _wrapped_by(value: object) -> object:
 
 
 class _Search:
-    """Looks for a class of the wanted kind in what the code of a factory names, breadth first."""
+    """Looks for a class of the wanted kind among the names in a factory's code, breadth first."""
 
     def __init__(self, predicate: Wanted, names: Sequence[str]) -> None:
         self._wanted, self._names, self._visited = predicate, names, set[int]()
-        self._held: list[object] = []  # what was visited, so that no other object gets its id
+        self._held: list[object] = []  # visited objects, so that no other object gets their id
         self.missing: ModuleNotFoundError | None = None
 
     def evident(self, factory: object) -> bool:
-        """Whether the factory makes such an object."""
+        """Return whether the factory makes such an object."""
         values = [factory]
         for calls in range(_CALLS + 1):
             values = [value for value in map(_unwrap, values) if self._new(value)]
             if any(map(self._shows, values)):
                 return True
-            # What the factory imports itself it would import at once when called.
+            # Imports of the factory itself would happen at once in a call.
             values = [referent for value in values for referent in self._named_by(value, importing=not calls)]
         return False
 

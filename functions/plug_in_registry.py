@@ -1,7 +1,7 @@
 """A registry of things by name: built-in ones, and plug-ins that other packages offer by entry points.
 
-A package offers a rule by an entry point of the group `marless.rules` whose name is ``<family>.<name>``, such as
-``scaling.every_third``, and whose value is a `Rule`. A plug-in cannot take a name of ours.
+A package offers a rule by an entry point of the group `marless.rules`. Its name is ``<family>.<name>``, such as
+``scaling.every_third``, and its value is a `Rule`. A plug-in cannot take a name of ours.
 """
 
 import re
@@ -24,13 +24,12 @@ _EXACT = re.compile(r"marless(?:\[[^]]*\])? *== *([^\s;,]+)")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Ours by name, and then those of other packages, whose entry points of `group` are called ``<prefix><name>``.
+    """Our objects by name, then other packages' objects by their entry points of `group` called ``<prefix><name>``.
 
-    Ours are objects, or the ``module:attribute`` that holds one, which is imported when it is asked for; `attribute` is
-    that of those that name a module alone. A plug-in cannot take a name of ours. Messages are of class `error`: `label`
-    says in them what a name stands for, and `problem` why an object of another package is none; '' when it is one.
-    `extras` has the extras that install plug-ins of this project, by name. With `by_module`, any
-    ``package.module:object`` is a name, too.
+    Ours are objects, or a ``module:attribute`` that is imported on request. `attribute` completes values that name only
+    a module. A plug-in cannot take a name of ours. Messages are of class `error`. `label` tells the meaning of a name
+    in them. `problem` gives the reason why another package's object is unsuitable, or ''. `extras` has the extras that
+    install plug-ins of this project, by name. With `by_module`, any ``package.module:object`` is a name, too.
     """
 
     by_module = False
@@ -52,7 +51,7 @@ class Registry(Mapping[str, T], Generic[T]):
         self._loaded: dict[EntryPoint, T] = {}
 
     def __getitem__(self, name: str) -> T:
-        """Raises `KeyError` for a name that nobody knows, `error` for a plug-in that cannot be used."""
+        """Raises `KeyError` for an unknown name, and `error` for an unusable plug-in."""
         if name in self.built_in:
             return self._ours(self.built_in[name])
         if not (offers := self._offers(name)):
@@ -76,7 +75,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return name in self.built_in or name in self._plug_ins() or (self.by_module and is_reference(name))
 
     def lookup(self, name: str) -> T:
-        """As indexing, but also raises `error` for a name that nobody knows."""
+        """Index, but raise `error` for an unknown name too."""
         if name not in self:
             raise self.error(self.unknown(name))
         return self[name]
@@ -90,13 +89,13 @@ class Registry(Mapping[str, T], Generic[T]):
         return name in self.built_in or name in self.extras
 
     def unknown(self, name: str) -> str:
-        """What to say of a name that nobody knows."""
+        """Return the message about an unknown name."""
         if extra := self.extras.get(name):
             return f"{self.label(name)} is in a package that is not installed: pip install 'marless[{extra}]'"
         return f"there is no {self.label(name)}; known are {', '.join(self)}"
 
     def load(self, name: str, offer: EntryPoint) -> T:
-        """The object of an entry point; raises `error`."""
+        """The object of an entry point. Raises `error`."""
         try:
             value = self.adapt(imported(offer))
         except Exception as error:
@@ -131,8 +130,8 @@ def is_reference(name: object) -> bool:
 
 
 def imported(offer: EntryPoint) -> object:
-    """Import the object of an entry point, or of a name with a module. Raises what the module raises, and `ValueError`
-    for a name in Python's own library."""
+    """Import the object of an entry point, or of a name with a module. Raises the module's errors, and `ValueError` for
+    a name in Python's own library."""
     if is_reference(offer.name):
         from marless.functions.named_code import refuse_standard
 
@@ -154,7 +153,7 @@ def version_fault(offer: EntryPoint) -> str:
 
 
 def load_error(plug_in: str, module: str, error: Exception, kind: type[Exception] = BadRequest) -> Exception:
-    """The error for a module that does not load; only other projects' top-level packages count as missing."""
+    """The error for a module that does not load. Only other projects' top-level packages count as missing."""
     package = module.partition(":")[0].partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name and error.name != package:
         return MissingExtra(f"{plug_in} needs the package {error.name!r}: pip install {error.name}")
@@ -184,7 +183,8 @@ def _read(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, .
 
 @cache
 def _installed(path: tuple[str, ...]) -> Callable[..., EntryPoints]:
-    """Read a file of each package installed in `path`, and return what selects entry points, for example by group."""
+    """Read a file of each package installed in `path`, and return a function that selects entry points, for example by
+    group."""
     return entry_points().select
 
 
@@ -226,7 +226,7 @@ class Family(Registry[T]):
         return Rule(summary, value if self._rule_type is object else self._rule_type(value))
 
     def summary(self, name: str) -> str:
-        """The line that explains a rule; raises as indexing does."""
+        """The line that explains a rule. Raises the errors of indexing."""
         return cast(Rule[T], super().__getitem__(name)).summary
 
     def listing(self, plug_ins: bool = False) -> str:

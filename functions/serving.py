@@ -1,11 +1,11 @@
 """Serving of requests by all functions: decode, answer a repeated attempt from storage, store write-once, encode.
 
 A task's objects are written in a fixed order, and the header of the last holds the whole answer. An attempt that finds
-that object answers with it, and one that finds an earlier object of its own task continues after it. What a task asked
-of resources is an object of its own before the last (`marless.functions.resources.call_meter`).
+that object answers with it. An attempt that finds an earlier object of its task continues after it. The resource calls
+of a task are a separate object before the last (`marless.functions.resources.call_meter`).
 
-Objects may also be inlined in messages: inlined objects of a request are not read from storage, and with
-`inline_objects` those of the answer have the same bytes and are not stored.
+Objects may also be inlined in messages. A request's inlined objects need no read from storage. With `inline_objects`
+the answer's objects have the same bytes, but stay out of storage.
 
 A process may keep the encoded bytes of objects that it has read from storage, which it has checked against their hash,
 or written (`marless.functions.warm_cache`). They are found by hash and size, and never by key.
@@ -77,9 +77,9 @@ _FAILURES: Mapping[type[Exception], tuple[FailureKind, bool]] = {
 
 
 class Counted:
-    """Counts the operations and bytes of `blobs` for the bill, and the reads that what the process keeps has saved.
+    """Counts the operations and bytes of `blobs` for the bill, and the reads that kept objects have saved.
 
-    `actions` counts what the task asks of resources; None if it may ask none.
+    `actions` counts the task's resource calls. It is None if the task may ask none.
     """
 
     def __init__(self, blobs: Blobs) -> None:
@@ -100,7 +100,7 @@ class Counted:
         self._blobs.put(key, body)
 
     def file(self, key: str, sha256: str, size: int) -> Path:
-        """See `Files`; no operation is counted, as what is mapped is not read."""
+        """See `Files`. Mapping counts no operation, because the file is not read."""
         return _file(self._blobs, key, sha256, size)
 
     @property
@@ -135,7 +135,7 @@ class Inlined:
         return _file(self._blobs, key, sha256, size)
 
     def holds(self, key: str) -> bool:
-        """Whether the message has the object."""
+        """Return whether the message has the object."""
         return key in self._objects
 
 
@@ -150,15 +150,15 @@ def read(blobs: Blobs, refs: tuple[Ref, ...], lasting: bool = False) -> Tensors:
 
     Pass `lasting` for objects that later tasks of the run read too: every process keeps these.
 
-    An object that this process keeps is not read from storage: its bytes were checked when they came, cannot be written
-    to, and are right even where the object in storage was damaged or deleted since. All others raise `CorruptObject`
-    where they do not match their reference, and what `Blobs.get` raises.
+    If this process keeps an object, storage is not read. The kept bytes were checked when they came and are constant.
+    They stay right if the object in storage is damaged or deleted. All others raise `CorruptObject` if they differ from
+    their reference, and the errors of `Blobs.get`.
     """
     return {name: array for ref in refs for name, array in codec.decode(fetch(blobs, ref, lasting), ref.key).items()}
 
 
 def fetch(blobs: Blobs, ref: Ref, lasting: bool = False) -> bytes:
-    """The object's bytes, from the message, from what this process keeps, or else from storage; see `read`."""
+    """Return the object's bytes, from the message, from this process's cache, or else from storage. See `read`."""
     if isinstance(blobs, Inlined) and blobs.holds(ref.key):
         return codec.fetch(blobs, ref)
     # The hash is not computed again, which takes ten times as long as reading a file of the object.
@@ -178,7 +178,7 @@ def _keep(ref: Ref, body: bytes, lasting: bool = False) -> bytes:
 def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> bytes:
     """Answers an encoded request with `Done`, or with `Failed` and one line after an expected error.
 
-    `works` maps the types of task that this function serves to their work. Other exceptions are not caught; the
+    `works` maps the types of task that this function serves to their work. Other exceptions are not caught. The
     platform sees a crash.
     """
     meter = Counted(blobs)
@@ -211,8 +211,8 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
 
 @contextmanager
 def _resources(request: Request, meter: Counted) -> Iterator[None]:
-    """Within the block environments ask the task's resources, and the meter counts it. Without any, nothing of this is
-    imported."""
+    """Within the block environments ask the task's resources, and the meter counts it. If there are none, the modules
+    for them are not imported."""
     if not request.resources:
         yield
         return
@@ -275,7 +275,7 @@ def _earlier(request: Request, blobs: Counted) -> Done | None:
 
 
 def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> Done:
-    """Writes the objects and returns the answer; the first writer of a key wins."""
+    """Writes the objects and returns the answer. The first writer of a key wins."""
     refs: dict[str, Ref] = {}
     if last_object(request) == REPLY:
         objects = [*objects, Output(REPLY, {})]
@@ -309,7 +309,7 @@ def _inline(request: Request, blobs: Counted, objects: Objects, reply: Reply) ->
 
 
 def _encode(request: Request, output: Output, refs: dict[str, Ref], reply: Reply) -> bytes:
-    """An object's bytes; `refs` are the objects before it, for the answer in the last object."""
+    """An object's bytes. `refs` are the objects before it, for the answer in the last object."""
     last = output.kind == last_object(request)
     # Without attempt, usage and inlined objects, so that every attempt gives the same bytes.
     done = Done(id=request.address.id, attempt=0, objects=refs, reply=reply) if last else None
@@ -322,7 +322,7 @@ def _adopt(request: Request, kind: str, body: bytes, blobs: Counted) -> Done:
 
 
 def _require_own(request: Request, key: str, body: bytes) -> TaskHeader:
-    """The object's header; raises `ForeignObject` when another task wrote it, `CorruptObject` when it is damaged."""
+    """The object's header. Raises `ForeignObject` when another task wrote it, `CorruptObject` when it is damaged."""
     header = codec.header(body, key)
     codec.decode(body, key)
     require_task(request, header, key)

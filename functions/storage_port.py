@@ -9,38 +9,38 @@ from typing import NamedTuple, Protocol, runtime_checkable
 class Blobs(Protocol):
     """Immutable objects under keys: a key is written once and never changed.
 
-    Keys are relative slash-separated names such as ``rounds/000007/sample/00000-00003.safetensors``; a run's blobs have
+    Keys are relative slash-separated names such as ``rounds/000007/sample/00000-00003.safetensors``. A run's blobs have
     no access to other runs.
     """
 
     def get(self, key: str, size: int | None = None) -> bytes:
-        """The object's bytes; raises `NoSuchObject`, or `StorageFault` when the store cannot be read.
+        """The object's bytes. Raises `NoSuchObject`, or `StorageFault` when the store cannot be read.
 
-        An object that does not have `size` bytes is not read, because it may fill the memory: raises `CorruptObject`.
+        An object of another size than `size` raises `CorruptObject` without being read, because it may fill the memory.
         """
 
     def put(self, key: str, body: bytes) -> None:
         """Stores `body` whole or not at all.
 
-        Raises `KeyTaken` if anything is already stored under `key` (whatever its bytes; the first writer wins), and
-        `StorageFault` when the store cannot take it.
+        Raises `KeyTaken` if the key holds any object (the first writer wins), and `StorageFault` if the store cannot
+        take it.
         """
 
 
 @runtime_checkable
 class Files(Protocol):
-    """Objects that are files of this machine, for those that are too large to be read."""
+    """Objects that are files of this machine, for objects that are too large to be read."""
 
     def file(self, key: str, sha256: str, size: int) -> Path:
-        """The file of an object with this hash and size, which stays as long as somebody has it open. Its bytes are the
+        """Return the file of an object with this hash and size, which stays as long as it is open. Its bytes are the
         reader's to check. Raises `NoSuchObject`, `CorruptObject` for another size, and `StorageFault`."""
 
 
 class ClaimedBlobs(Blobs, Protocol):
-    """Blobs whose makers can keep one another from making the same object twice."""
+    """Blobs with claims, which keep two makers from making the same object twice."""
 
     def claim(self, key: str, longest_s: float) -> AbstractContextManager[None]:
-        """Within the block nobody else has a claim on `key`; waits for it as long as somebody has.
+        """Hold the only claim on `key` within the block. It waits as long as another holder has a claim.
 
         A holder that has ended has none any more: at once where the system tells, else `longest_s` after it began.
         Raises `StorageFault`.
@@ -48,7 +48,7 @@ class ClaimedBlobs(Blobs, Protocol):
 
 
 class Completions(Protocol):
-    """Small sets by name, of one run; members are only ever added."""
+    """Small sets by name, of one run. Members are only ever added."""
 
     def add(self, name: str, member: bytes) -> frozenset[bytes]:
         """Adds `member` to the set, which need not exist yet, and returns the whole set. Of concurrent additions, the
@@ -60,8 +60,8 @@ class Completions(Protocol):
 
 
 class ObjectHead(NamedTuple):
-    """The beginning of an object with its whole header, the hash and size of the whole object, and the number of
-    requests that reading the beginning took."""
+    """The beginning of an object with its whole header, the hash and size of the whole object, and the requests that
+    this reading took."""
 
     start: bytes
     sha256: str

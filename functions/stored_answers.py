@@ -1,6 +1,7 @@
 """The answer of a task that is in the header of its last object, and when it is trusted.
 
-The coordinator reads it there when nobody waits for the task, and a repeated attempt when an earlier one has finished.
+The coordinator reads it there for a task without a waiting caller. A repeated attempt reads it if an earlier attempt
+has finished.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from marless.functions.messages.exchange import Done, Reply, Request, TaskHeader
 from marless.functions.messages.message import Ref
 from marless.functions.messages.usage import Usage
 
-# An object without arrays, which holds the answer of such a task when no caller waits for it.
+# An object without arrays, which holds the answer of a task without a waiting caller.
 REPLY = "reply"
 _REPLIES: Mapping[type[Request], type[Reply]] = {
     DescribeTask: DescribeReply,
@@ -28,7 +29,7 @@ _REPLIES: Mapping[type[Request], type[Reply]] = {
 
 
 def last_object(request: Request) -> str | None:
-    """The kind of the object whose header holds the task's answer; None if the answer is not stored.
+    """Return the kind of the object with the task's answer in its header, or None for an unstored answer.
 
     Descriptions and evaluations store no object: they are reproducible.
     """
@@ -36,9 +37,9 @@ def last_object(request: Request) -> str | None:
 
 
 def stored_answer(request: Request, header: TaskHeader, last: Ref, usage: Usage) -> Done:
-    """The answer in the header of a task's last object, `last`; raises `ForeignObject` and `CorruptObject`.
+    """The answer in the header of a task's last object, `last`. Raises `ForeignObject` and `CorruptObject`.
 
-    Functions that run foreign environments may write anything under the task's keys, so the answer must be of the
+    Functions that run foreign environments may write anything under the task's keys. So the answer must be of the
     requested kind and name no other keys.
     """
     require_task(request, header, last.key)
@@ -51,7 +52,7 @@ def stored_answer(request: Request, header: TaskHeader, last: Ref, usage: Usage)
 
 
 def unlike(request: Request, reply: Reply, objects: Mapping[str, Ref]) -> str:
-    """How an answer differs from all that the request can have, such as ``names ...``, or ''."""
+    """Return the difference of an answer from all valid answers to the request, such as ``names ...``, or ''."""
     if not isinstance(reply, _REPLIES[type(request)]):
         return "is that to another kind of task"
     if isinstance(reply, EvaluateReply) and len(reply.returns) != getattr(request, "episodes", 0):

@@ -1,4 +1,4 @@
-"""What the system refused, in words, and what to do: one advice for each cause, whoever met it."""
+"""The system's errors in words, and the remedies: one for each cause."""
 
 import errno
 import signal
@@ -20,13 +20,13 @@ ADVICE = {
 
 
 def explain(error: OSError, otherwise: str = "check the disk and the folder") -> str:
-    """Why the system refused, with the advice for that cause, or else with `otherwise`."""
+    """Return the reason of the system's error, with the advice for that cause, or else with `otherwise`."""
     advice = ADVICE.get(error.errno or 0, otherwise)
     return f"{error.strerror or error}; {advice}" if advice else f"{error.strerror or error}"
 
 
 def signal_name(number: int) -> str:
-    """Of a signal, such as SIGKILL; those for real time have numbers alone."""
+    """Return the name of a signal, such as SIGKILL. Real-time signals have only numbers."""
     try:
         return signal.Signals(number).name
     except ValueError:

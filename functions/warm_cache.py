@@ -1,12 +1,11 @@
-"""What a process keeps from one task to the next, whichever runs they belong to.
+"""The data that a process keeps between tasks of any runs.
 
-A function may be cold at any time, so nothing depends on what is kept: it only saves reads. Everything is found by
-hashes of content and never by the name of a key or of a run, so runs that share a process, even runs of one name,
-cannot see each other's data for their own.
+A function may be cold at any time, so keeping data only saves reads. Entries are found by hashes of content, never by
+the name of a key or of a run. So runs that share a process, even runs of one name, cannot confuse their data.
 
-Every process keeps what each of its tasks needs again: a run's dataset and its replay buffer. A process of this machine
-also keeps single objects that it read or wrote. A deployed function does not: which of its environments serves a task
-is chance, so nobody could foresee a bill (docs/decisions/0021).
+Every process keeps the data that each of its tasks needs again: a run's dataset and its replay buffer. A process of
+this machine also keeps single objects that it read or wrote. A deployed function does not, because chance decides which
+of its environments serves a task, and the bill would be unpredictable (docs/decisions/0021).
 """
 
 import os
@@ -23,10 +22,10 @@ _LOCAL_BYTES = 32 << 20
 
 
 class WarmCache:
-    """Values by content, of at most `bound` bytes in total; those not used for the longest time are dropped first.
+    """Values by content, of at most `bound` bytes in total. Those not used for the longest time are dropped first.
 
-    One entry may be spared: it is neither counted nor dropped until another is spared or takes its key. `hits` and
-    `hit_bytes` count the objects that were not read from storage. Not safe for several threads.
+    One entry may be spared from counting and dropping, until another is spared or takes its key. `hits` and `hit_bytes`
+    count the objects that were not read from storage. Not safe for several threads.
     """
 
     def __init__(self, bound: int, keeps_objects: bool = True) -> None:
@@ -38,7 +37,7 @@ class WarmCache:
         """Bytes of all entries but the spared one."""
 
     def get(self, content: Hashable) -> Any:
-        """The value, which is now the one used last; None if it is not kept."""
+        """Return the value, which is now the one used last, or None."""
         if (entry := self._entries.get(content)) is None:
             return None
         self._entries.move_to_end(content)
@@ -50,7 +49,7 @@ class WarmCache:
         self.hit_bytes += size
 
     def take(self, content: Hashable) -> Any:
-        """The value, which is no longer kept, so that its taker may change it; None if it was not kept."""
+        """Take out the value, so that its taker may change it, or return None."""
         if (entry := self._entries.pop(content, None)) is None:
             return None
         value, size = entry
@@ -61,10 +60,10 @@ class WarmCache:
         return value
 
     def keep(self, content: Hashable, value: Any, size: int, is_spared: bool = False) -> None:
-        """Keeps `value` of `size` bytes and drops what then exceeds the bound; `content` is not None."""
+        """Keep `value` of `size` bytes and drop the oldest entries above the bound. `content` must not be None."""
         self.take(content)
         if is_spared or size <= self.bound:
-            # Counted first: a time-out may interrupt any line, and must not leave an entry that is not counted.
+            # Counted first: a time-out may interrupt any line, and every entry must be counted.
             self.held_bytes += size
             self._entries[content] = value, size
         if is_spared:
@@ -73,7 +72,7 @@ class WarmCache:
         self._drop()
 
     def clear(self) -> None:
-        """Drops everything, as in a new process."""
+        """Drop everything, like in a new process."""
         self._entries.clear()
         self._spared, self.held_bytes = None, 0
 
@@ -93,7 +92,7 @@ def bound_of(environment: Mapping[str, str]) -> int:
 
 
 def keeps_objects(environment: Mapping[str, str]) -> bool:
-    """Whether a process keeps single objects."""
+    """Return whether a process keeps single objects."""
     return _DEPLOYED not in environment
 
 

@@ -55,7 +55,7 @@ def _too_large(config: RunConfig, spec: EnvSpec) -> str:
     needed_mb = (
         _MEMORY_FACTOR * rollouts * rollout_bytes(spec, num_envs * steps, num_envs * -(-steps // spec.horizon)) / 2**20
     )
-    # `whole` keeps trajectories in the learner's memory.
+    # In `whole` the learner plays, and its trajectories are never stored.
     if needed_mb <= memory_mb or PLACEMENTS[config.placement.rule].one_function:
         return ""
     most = int(num_envs * memory_mb / needed_mb)

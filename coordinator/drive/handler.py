@@ -48,7 +48,7 @@ class Coordinator:
     def __call__(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
         """Wake every live run, or take a turn of one run. Returns the outcome.
 
-        Raises errors that another turn may not meet. If the run can never continue, its lease gets the problem.
+        Raises errors that another turn may not meet. A hopeless run is released, with the problem in its lease.
         """
         self._time.begin()
         if event.get("sweep"):

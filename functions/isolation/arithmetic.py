@@ -1,7 +1,7 @@
-"""How this thread's processor computes: rounding, flush to zero, traps.
+"""The settings of this thread's processor for computing: rounding, flush to zero, traps.
 
-Read and written with fegetenv(3) and fesetenv(3) of C's mathematics library, which every Python has loaded. If a
-machine's layout of `fenv_t` is not listed, nothing is compared.
+Read and written with fegetenv(3) and fesetenv(3) of C's mathematics library, which every Python has loaded. Unlisted
+layouts of `fenv_t` are not compared.
 """
 
 import ctypes
@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 
 class _Field(NamedTuple):
-    """A control register in `fenv_t`: its place, the bits that control, the bits of these that say how numbers are
-    rounded, and the value when a program starts."""
+    """A control register in `fenv_t`: its place, its control bits, its rounding bits, and its value when a program
+    starts."""
 
     place: int
     format: Struct

@@ -99,7 +99,7 @@ def _temporary_folder() -> str:
 
 
 def found_file(name: str, folder: str) -> str | None:
-    """Return the path of the file that has this name here, or None if there is none. Workers look in this order."""
+    """Return the path of the file that has this name here, or None. Workers look in this order."""
     if name.startswith(("~", os.sep)):
         paths: Iterable[str] = [os.path.expanduser(name)]
     else:

@@ -1,8 +1,8 @@
 """The files of others that this process has loaded or read, with hashes of the bytes that it got.
 
 Python tells an audit hook of each file before it opens it. The hook hashes the file at that moment, so that an edit
-after the import changes nothing. A user's module is always compiled from its source: Python takes a stale cache for a
-fresh one where a file of the same size was edited within a second.
+after the import changes nothing. A user's module is always compiled from its source. Otherwise Python takes a stale
+cache for a fresh one if a file of the same size was edited within a second.
 """
 
 import os

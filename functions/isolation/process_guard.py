@@ -1,12 +1,12 @@
-"""Guards this process against foreign code: what it changes is put back, or refused.
+"""Guards this process against foreign code: its changes are put back, or refused.
 
 Environments, networks and algorithms of others run in the same process as our mathematics. Their effects on the process
 must not reach our numbers and files. Nor may they depend on how many tasks the process has served: or weights would
 depend on the number of workers. So everything that can be put back is put back when such code returns. After every
 single call these are the processor's rounding and numpy's error state (`restore_arithmetic_after`). The rest follows
 when a piece of work ends (`restore`). Replaced functions are put back too, but the work during which it happened is
-refused: nobody knows what was computed with them. Code that changes the rounding in some calls only is refused for the
-same reason.
+refused, because its results are in doubt. Code that changes the rounding in some calls only is refused for the same
+reason.
 """
 
 from collections.abc import Iterator
@@ -31,14 +31,14 @@ _NAMED = 3
 
 
 class ProcessChanged(Exception):
-    """Code did to the process what spoils the work in hand; the message says what."""
+    """Code changed the process in a way that spoils the current work. The message names the change."""
 
 
 class _Process:
     def __init__(self) -> None:
         # Whether the first call of a method left another rounding behind.
         self.first: dict[str, bool] = {}
-        # What code left in `PARTS`, and which functions it replaced, by run and owner.
+        # The `PARTS` as the code left them, and the functions that it replaced, by run and owner.
         self.environment_state: dict[tuple[str, str], list[Any]] = {}
         self.replaced: dict[tuple[str, str], str] = {}
 
@@ -53,7 +53,7 @@ _process, _thread = _Process(), _Thread()
 class ProcessGuard:
     """Surrounds a piece of work of `run` that calls code of `owner`, an env task or an algorithm.
 
-    Within it numbers are rounded to nearest and numpy warns as it does by default, whatever the process does outside.
+    Within it numbers are rounded to nearest and numpy warns by its defaults, in any state of the process.
     """
 
     def __init__(self, owner: str, run: str = "") -> None:
@@ -86,7 +86,7 @@ class ProcessGuard:
         self._opened.close()
 
     def remarks(self) -> tuple[str, ...]:
-        """What the work said and what was changed, for a user."""
+        """Return the messages of the work and the changes, for a user."""
         back = "in its process; MARLess puts it back before it computes"
         return (*dict.fromkeys(self.said), *(f"{self._owner} changes {part} {back}" for part in self.changed))
 
@@ -115,9 +115,9 @@ class ProcessGuard:
 
 
 def restore() -> None:
-    """Before anything of ours is computed or written after code of others: puts back what it changed.
+    """Put back changes of foreign code, before our code computes or writes.
 
-    Raises `ProcessChanged` when it replaced functions. Without a `ProcessGuard` nothing happens.
+    Raises `ProcessChanged` when it replaced functions. It acts only within a `ProcessGuard`.
     """
     if (guard := _thread.guard) is not None:
         guard.put_back()
@@ -125,18 +125,18 @@ def restore() -> None:
 
 
 def remark(text: str) -> None:
-    """Tells the user a line with the answer of the work in hand; without a `ProcessGuard` nobody hears it."""
+    """Tell the user a line, with the answer of the current work. Outside a `ProcessGuard` it is dropped."""
     if (guard := _thread.guard) is not None:
         guard.said.append(text)
 
 
 def process_is_modified() -> bool:
-    """Whether code has replaced functions in this process, so that its later work would be refused."""
+    """Return whether code has replaced functions in this process, so that its later work would be refused."""
     return bool(_process.replaced)
 
 
 def state_of_process() -> list[Any]:
-    """What other tasks of this process find; equal for equal states."""
+    """Return the state that other tasks of this process find, equal for equal states."""
     return [ARITHMETIC.read(), np.geterr(), *(part.read() for part in PARTS)]
 
 
@@ -144,8 +144,8 @@ def restore_arithmetic(call: str = "") -> None:
     """Within a `ProcessGuard`: rounds to nearest again, and has numpy warn as by default, after a `call` of code that
     is not ours: ``<owner>, <method>``.
 
-    Raises `ProcessChanged` when the call leaves another rounding behind and the first such call did not: what it
-    returns then depends on how many calls the process has seen.
+    Raises `ProcessChanged` if the call leaves another rounding behind and the first such call did not. Its result then
+    depends on how many calls the process has seen.
     """
     guard = _thread.guard
     if guard is None:
@@ -176,7 +176,7 @@ def restore_arithmetic_after(call: str) -> Iterator[None]:
 
 
 def _put_back(parts: tuple[ProcessPart, ...], now: list[Any], before: list[Any]) -> list[str]:
-    """Restore the parts that differ. Return the names of those that users should know."""
+    """Restore the parts that differ. Return the names of changes that users should know."""
     names = []
     for part, is_, was in zip(parts, now, before, strict=True):
         if not part.same(is_, was):

@@ -1,4 +1,4 @@
-"""What files, limits and libraries depend on in this process, and how each is put back."""
+"""The state of this process that files, limits and libraries depend on, and the ways to put it back."""
 
 import os
 import signal
@@ -18,9 +18,10 @@ except ImportError:  # in the cloud, where functions have one thread by their en
 
 
 class ProcessPart(NamedTuple):
-    """A part of the state: its name in a sentence, how it is read, how a value that was read is put back, whether a
-    user should know that code changes it (libraries set variables, handlers and filters for good reasons), and whether
-    a value is as one that was read before."""
+    """A part of the state: its name in a sentence, and functions that read it and put a value back.
+
+    `is_reported`: users should know that code changes it (libraries set variables, handlers and filters for good
+    reasons). `same` compares two values."""
 
     name: str
     read: Callable[[], Any]
@@ -66,7 +67,7 @@ def _handle(handlers: Mapping[int, Any]) -> None:
             signal.signal(number, handler)
 
 
-# Those that programs handle.
+# The signals that programs handle.
 _NAMES = "HUP INT QUIT USR1 USR2 PIPE ALRM TERM CHLD IO VTALRM PROF"
 _SIGNALS = tuple(getattr(signal, f"SIG{name}") for name in _NAMES.split())
 
@@ -99,7 +100,7 @@ class _Threads:
     def read(self) -> dict[str, int]:
         if ThreadpoolController is None:
             return {}
-        if self._imported != len(sys.modules):  # a library may have been loaded; to look for them takes milliseconds
+        if self._imported != len(sys.modules):  # a library may have been loaded, and looking for it takes milliseconds
             self._imported = len(sys.modules)
             self._libraries = {library.filepath: library for library in ThreadpoolController().lib_controllers}
         return {path: library.get_num_threads() for path, library in self._libraries.items()}

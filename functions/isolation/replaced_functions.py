@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 _LIBRARIES: tuple[ModuleType, ...] = (builtins, math, np, np.linalg, np.random)
-# Nothing is computed with these, and programs replace them for reasons of their own.
+# They compute no results, and programs replace them for other reasons.
 _NOT_COMPUTED_WITH = frozenset(
     ("print", "input", "open", "breakpoint", "__import__", "__build_class__", "load", "save", "savez", "loadtxt")
 )
@@ -33,7 +33,7 @@ class _Functions:
         self._originals: list[Any] = []
 
     def add(self, owner: ModuleType | type) -> None:
-        """What the owner's names mean now, they should mean from now on."""
+        """Remember the owner's functions as the right ones."""
         space = vars(owner)
         for name, value in list(space.items()):
             if (callable(value) or isinstance(value, _DESCRIPTORS)) and name not in _NOT_COMPUTED_WITH:
@@ -43,12 +43,12 @@ class _Functions:
                 self._originals.append(value)
 
     def accept(self) -> None:
-        """What has changed should be so from now on."""
+        """Accept the present changes."""
         for index in self._changes():
             self._originals[index] = self._spaces[index].get(self._names[index])
 
     def put_back(self) -> list[str]:
-        """Undoes what has changed, and returns the names, as ``numpy.exp``."""
+        """Undo the changes, and return the names, such as ``numpy.exp``."""
         changes = self._changes()
         for index in changes:
             setattr(self._owners[index], self._names[index], self._originals[index])
@@ -91,11 +91,11 @@ class Originals:
                         self._ours.add(value)
 
     def accept_ours(self) -> None:
-        """Whoever replaces functions of this package between pieces of work means to."""
+        """Accept replaced functions of this package: between pieces of work they are intended."""
         self._ours.accept()
 
     def put_back(self) -> list[str]:
-        """Undoes what was replaced, and returns the names, as ``numpy.exp``."""
+        """Undo the replacements, and return the names, such as ``numpy.exp``."""
         return [*self._libraries.put_back(), *self._ours.put_back()]
 
 

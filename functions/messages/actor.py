@@ -1,4 +1,4 @@
-"""What actors are asked, and their replies."""
+"""The tasks of actors, and their replies."""
 
 from typing import Annotated, Literal
 
@@ -11,7 +11,7 @@ from marless.functions.messages.team import Team
 
 
 class Behaviour(Message, frozen=True, kw_only=True):
-    """How agents act while data is collected."""
+    """The way that agents act while data is collected."""
 
     kind: Literal["sample", "epsilon", "noise"] = "sample"
     """`sample`: sampled from the policy's distribution. `epsilon`: the action of the highest value, or with probability
@@ -39,7 +39,7 @@ class Recorded(Message, frozen=True, kw_only=True):
 
 
 class Unfinished(Message, frozen=True, kw_only=True):
-    """The episodes that some rollouts of earlier rounds have not finished; see `marless.functions.actor.fragments`."""
+    """The episodes that some rollouts of earlier rounds have not finished. See `marless.functions.actor.fragments`."""
 
     rollouts: tuple[int, ...]
     """The numbers of these rollouts."""
@@ -68,17 +68,17 @@ class Sampling(Message, frozen=True, kw_only=True):
     """The episodes that the rollouts go on with, oldest first; a rollout's newest count."""
 
     def reads(self) -> tuple[Ref, ...]:
-        """What the rollouts begin with."""
+        """Return the objects that the rollouts begin with."""
         return (*((self.recorded.dataset,) if self.recorded else ()), *self.unfinished)
 
     def writes(self) -> tuple[str, ...]:
-        """What the next round's rollouts begin with."""
+        """Return the kinds of objects that the next round's rollouts begin with."""
         return ("unfinished",) if self.fragments else ()
 
 
 class Match(Message, frozen=True, kw_only=True):
-    """Agents of one side play by the newest policies and learn; all others play by those of an earlier round, or by a
-    script."""
+    """Agents of one side play by the newest policies and learn. All others play by policies of an earlier round, or by
+    a script."""
 
     agents: tuple[int, ...]
     """The agents that learn."""

@@ -1,4 +1,4 @@
-"""What evaluators are asked, and their replies."""
+"""The tasks of evaluators, and their replies."""
 
 from marless.functions.environments.base import EnvTask
 from marless.functions.messages.message import Message, Ref

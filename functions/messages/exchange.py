@@ -89,19 +89,18 @@ class Report(Message, frozen=True, kw_only=True):
     """The outcome of one invocation, measured by the platform (its REPORT line).
 
     Attributes:
-        id: The task's, as in its address.
+        id: The task's id, see its address.
         attempt: The attempt that ended.
         function: The name of the function.
         outcome: How the invocation ended. `withdrawn`: it was still waiting for a worker when the run was told to stop.
         body: An encoded `Answer` when `outcome` is `answered`.
         duration_ms: Milliseconds on this machine.
         init_ms: Start of the execution environment when this invocation paid for it.
-        queued_ms: How long it waited for a slot, where the platform says so; never billed.
+        queued_ms: How long it waited for a slot, where the platform says so. Never billed.
         peak_mb: The most memory it used, MB.
-        detail: Why it did not answer, if it did not.
-        remarks: What happened to its process, for the run's output.
-        call_use: What the attempt used of resources, where the platform knows and no answer says: those of workers that
-            died.
+        detail: The reason why it did not answer, or ''.
+        remarks: Changes of its process, for the run's output.
+        call_use: The attempt's use of resources that the platform knows but no answer has: for workers that died.
         call_times: The times of its calls.
     """
 
@@ -121,7 +120,7 @@ class Report(Message, frozen=True, kw_only=True):
 
     @property
     def has_begun(self) -> bool:
-        """Whether the attempt may have run; one that has not costs nothing."""
+        """True if the attempt may have run. Otherwise it is free."""
         return self.outcome not in ("throttled", "withdrawn")
 
 
@@ -129,7 +128,7 @@ SCHEMA = 1
 
 
 class Origin(Message, frozen=True, kw_only=True):
-    """Where the rollouts of one round come from."""
+    """The origin of the rollouts of one round."""
 
     round: int
     """The round that they were collected in, counted from 0."""
@@ -157,8 +156,8 @@ class TaskHeader(Message, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class CallsHeader(Message, frozen=True, kw_only=True):
-    """The header of the object with the calls of a task, which stands beside those with its results: what follows
-    from time is not in these."""
+    """The header of the object with the calls of a task. It is separate from the task's results, because these must not
+    depend on time."""
 
     schema: int = SCHEMA
     """The version of the format."""

@@ -1,4 +1,4 @@
-"""What learners are asked, and their replies."""
+"""The tasks of learners, and their replies."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -31,12 +31,12 @@ class Past(Message, frozen=True, kw_only=True):
 
 
 def past_objects(rounds: tuple[Past, ...]) -> tuple[Ref, ...]:
-    """The objects with the trajectories of earlier rounds; one may hold several rounds."""
+    """The objects with the trajectories of earlier rounds. One may hold several rounds."""
     return tuple({ref.key: ref for round_ in rounds for ref in round_.trajectories}.values())
 
 
 class FrozenNetworks(Message, frozen=True, kw_only=True):
-    """The state of another run's groups: networks that stay as they are, to which groups learn differences."""
+    """The state of another run's groups: constant networks, and groups learn differences to them."""
 
     networks: Ref
     """The object of its tensors, without those of optimisers."""
@@ -44,7 +44,7 @@ class FrozenNetworks(Message, frozen=True, kw_only=True):
     """The groups of that run."""
 
 
-# Which rows a group of several agents learns from: those of all members, or one member's share of them.
+# The rows that a group of several agents learns from: the rows of all members, or one member's share of them.
 Rows = Literal["pooled", "member"]
 
 
@@ -72,7 +72,7 @@ class Learning(Message, frozen=True, kw_only=True):
     """What networks are differences to; None if they are whole."""
 
     def reads(self) -> tuple[Ref, ...]:
-        """The base, and what fills the replay buffer."""
+        """Return the base, and the objects that fill the replay buffer."""
         return (*((self.base.networks,) if self.base else ()), *past_objects(self.past))
 
     def gpus(self) -> int:
@@ -98,7 +98,7 @@ class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
 
 
 class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
-    """Run stages of the algorithm on the trajectories of the round, or of an earlier one."""
+    """Run stages of the algorithm on the trajectories of the round, or of an earlier round."""
 
     team: Team
     """Which agents share networks."""
@@ -150,7 +150,7 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
 
 
 class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
-    """Sample and learn several rounds in one invocation, the first of them that of the address.
+    """Sample and learn several rounds in one invocation, beginning with the address's round.
 
     All stages run for all groups. Every round gives the same bytes as separate tasks.
     """
@@ -191,7 +191,7 @@ class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
 
 
 class RegroupTask(Order, frozen=True, kw_only=True, tag="regroup"):
-    """Make the networks of the team `target` from those of `team`."""
+    """Make the networks of the team `target` from the networks of `team`."""
 
     team: Team
     """The present groups."""

@@ -1,14 +1,15 @@
-"""What messages between the coordinator and the functions are made of.
+"""The base of messages between the coordinator and the functions.
 
-Messages are frozen, tagged and refuse unknown fields. This folder holds data only; handlers define what messages do.
+Messages are frozen, tagged and refuse unknown fields. This folder holds data only. Handlers define the effects of
+messages.
 """
 
 import msgspec
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, gc=False):
-    """Base of all messages. They refer to nothing that was made later, so no garbage is cyclic; with ten thousand tasks
-    in flight the collector's search for cycles took most of the coordinator's time."""
+    """Base of all messages. They refer only to older objects, so no garbage is cyclic. With ten thousand tasks in
+    flight the collector's search for cycles took most of the coordinator's time."""
 
 
 class Ref(Message, frozen=True, kw_only=True):
@@ -23,7 +24,7 @@ class Ref(Message, frozen=True, kw_only=True):
 
 
 class Table(Message, frozen=True, kw_only=True):
-    """A small array inside a message: float32, row-major, little-endian; see `marless.functions.codec`."""
+    """A small array inside a message: float32, row-major, little-endian. See `marless.functions.codec`."""
 
     shape: tuple[int, ...]
     """The array's dimensions."""

@@ -1,11 +1,11 @@
-"""What every task has, whatever the function that serves it."""
+"""The common fields of all tasks."""
 
 from msgspec import Struct, UnsetType, field
 
 from marless.functions.encoding import own_format, to_json
 from marless.functions.messages.message import Message, Ref
 
-# Tasks that share a set of completion reports, at most: a position in a set fits in a byte, and a full set of ordinary
+# The most tasks that share a set of completion reports. A position in a set fits in a byte, and a full set of ordinary
 # members in two write capacity units of 1 KB.
 FAN = 64
 # Bytes of a set's item in addition to its members: its key, its expiry time and the names of both attributes.
@@ -13,7 +13,8 @@ SET_BYTES = 128
 
 
 class ReportTo(Message, frozen=True, kw_only=True):
-    """Where a task reports its completion when no caller waits for its answer; see `marless.functions.completion`."""
+    """The address of a task's completion report if no caller waits for its answer, see
+    `marless.functions.completion`."""
 
     ask: str
     """Name of the set of tasks that are awaited together, unique in the run."""
@@ -41,7 +42,7 @@ class Address(Message, frozen=True, kw_only=True):
 
 
 class ResourceRef(Message, frozen=True, kw_only=True):
-    """A resource that a task's environments may ask by its name. Who serves it knows its settings."""
+    """A resource that a task's environments may ask by its name. The server of the resource knows its settings."""
 
     identity: str
     """The hash of what its answers follow from, beside the question."""
@@ -50,8 +51,8 @@ class ResourceRef(Message, frozen=True, kw_only=True):
 
 
 class LanguageModel(Message, frozen=True, kw_only=True):
-    """A language model that stays as it is, and the size of what groups learn beside it: differences of low `rank` to
-    the weights of its topmost `layers`."""
+    """A frozen language model, and the size of the parts that groups learn: differences of low `rank` to the weights of
+    its topmost `layers`."""
 
     base: Ref
     """The model's object. It may be of any size, so who reads it maps its file."""
@@ -62,7 +63,7 @@ class LanguageModel(Message, frozen=True, kw_only=True):
 
 
 class Order(Message, frozen=True, kw_only=True):
-    """What every task has: its address, and how its attempt is served."""
+    """The common fields of all tasks: the address, and how the attempt is served."""
 
     address: Address
     """Which task it is."""
@@ -84,9 +85,9 @@ class Order(Message, frozen=True, kw_only=True):
     """What agents speak by; None for tasks of others."""
 
     def reads(self) -> tuple[Ref, ...]:
-        """All objects that the task reads; one that it reads twice stands twice.
+        """All objects that the task reads. An object that it reads twice is listed twice.
 
-        Whoever counts, sends along or plans reads takes them from here: the bill, the cap, estimates, the pool.
+        The bill, the cap, estimates, the pool and inlined objects all take reads from here.
         """
         return ()
 
@@ -95,7 +96,7 @@ class Order(Message, frozen=True, kw_only=True):
         return tuple(ref for ref in self.reads() if ref.key not in self.inlined)
 
     def writes(self) -> tuple[str, ...]:
-        """The kinds of the objects that the task stores, in this order; the header of the last holds its answer."""
+        """The kinds of the objects that the task stores, in this order. The header of the last holds its answer."""
         return ()
 
     def continued_episodes(self) -> tuple[Ref, ...]:

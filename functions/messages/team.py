@@ -1,4 +1,4 @@
-"""Which agents share networks, and which do not learn."""
+"""The agents that share networks, and the agents that do not learn."""
 
 from typing import Literal, Self
 
@@ -18,7 +18,7 @@ class Opponents(Message, frozen=True, kw_only=True):
 
     @property
     def by_chance(self) -> bool:
-        """Whether they have no policies."""
+        """True if they have no policies."""
         return self.acting in ("random", "scripted")
 
 

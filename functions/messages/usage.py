@@ -15,13 +15,13 @@ def sums_by_name(first: Mapping[str, _Amount], second: Mapping[str, _Amount]) ->
     return {**first, **{name: first[name] + value if name in first else value for name, value in second.items()}}
 
 
-# More than any task can have of anything; larger counts in a message are no counts.
+# More than any task can have of anything. Larger counts in a message are refused.
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 _Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=2**40)]
 
 
 class CallUse(Message, frozen=True, kw_only=True):
-    """What tasks used of a resource."""
+    """The use of a resource by tasks."""
 
     count: _Count = 0
     """Actions that they pay for."""
@@ -38,7 +38,7 @@ class CallUse(Message, frozen=True, kw_only=True):
         return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
     def beyond(self, other: Self) -> Self:
-        """What it has more than the other, count by count."""
+        """Return its surplus over the other, count by count."""
         return type(self)(
             **{name: max(0, getattr(self, name) - getattr(other, name)) for name in self.__struct_fields__}
         )

@@ -37,8 +37,8 @@ class _Native:
     """The same bytes on every processor, and `MissingExtra` without kernels.
 
     exp, log and tanh are computed in single precision for arrays of any precision. elementary.h states their errors,
-    and C99 defines infinities and NaN. The last bits of numpy's own depend on the processor and its libraries. numpy's
-    sums over an axis add in the order of its source: in pairs along the last axis, and otherwise one after another.
+    and C99 defines infinities and NaN. The last bits of numpy's functions depend on the processor and its libraries.
+    Its sums over an axis add in the order of its source: in pairs along the last axis, otherwise one after another.
     """
 
     @staticmethod

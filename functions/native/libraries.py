@@ -14,7 +14,7 @@ class LibraryFault(Exception):
 
 
 def load(path: Path, sources: int) -> CDLL | None:
-    """Return the library, or None if none for this processor was compiled from these `sources` (0: any).
+    """Return the library for this processor and these `sources` (0: any), or None.
 
     Raises `LibraryFault` if the library is for another system, or was cut short or changed. The system kills a process
     that reads the missing part. Raises it too if its structures have another layout than here, or if it computes other

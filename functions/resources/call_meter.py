@@ -65,8 +65,8 @@ class CallMeter:
             return
 
     def adopt(self, request: Request, blobs: Blobs) -> int | None:
-        """Reads the counts of the attempt that stored this task's answer, and returns its number, or None if there are
-        no counts. Raises `CorruptObject` and `ForeignObject`."""
+        """Read the counts of the attempt that stored this task's answer. Returns its number, or None if they are
+        missing. Raises `CorruptObject` and `ForeignObject`."""
         key = _key(request)
         try:
             header = codec.calls_header(blobs.get(key), key, request.address.id)

@@ -1,1 +1,1 @@
-"""Text of others before it leaves the program: secrets become their names, and what a terminal would obey is shown."""
+"""Foreign text before it leaves the program: secrets become their names, and control characters become visible."""

@@ -1,7 +1,7 @@
 """Removes secrets that this process knows from texts that leave it: messages, log lines, tracebacks and files.
 
-It knows the variables of its environment, and what `learn` was given: credentials that were fetched, and settings of a
-run. An exception of an environment or a plug-in may hold anything, `os.environ` included.
+It knows the variables of its environment, and the arguments of `learn`: credentials that were fetched, and settings of
+a run. An exception of an environment or a plug-in may hold anything, `os.environ` included.
 """
 
 import json
@@ -17,14 +17,14 @@ _SECRET = re.compile(
     r"|BEARER|WEBHOOK|PGPASS|(?:^|[_.-])(?:PAT|PASS|AUTH|AUTHORIZATION|CREDS?|COOKIES?|JWT|DSN|PIN)$|[_-](?:PWD|KEY)$",
     re.IGNORECASE,
 )
-# What has such a word in its name and says where or until when, not what.
+# Names that contain such a word but tell only a place or an expiry.
 _ABOUT_A_SECRET = re.compile(r"_(?:FILE|PATH|DIR|SOCK|EXPIRATION|EXPIRY|TTL)$|PGPASSFILE$|PUBLIC_KEY$", re.IGNORECASE)
 # Shorter values occur in texts by chance, inside of words and numbers above all.
 _LEAST = 8
 # Of these, the ones from here on are removed where they stand alone, unless they are a word or a number.
 _LEAST_ALONE = 4
 _WORD_OR_NUMBER = re.compile(r"[A-Za-z]+|[\d.,:+-]+")
-# In an address: the name and password, or a key in their place, and what signs it.
+# In an address: the name and password, or a key in their place, and its signature.
 _IN_ADDRESS = re.compile(
     r"(?<=://)[^/\s@]+:[^/\s@]+(?=@)|(?<=https://)[^/\s@]{16,}(?=@)|(?<=http://)[^/\s@]{16,}(?=@)"
     r"|(?<=X-Amz-Signature=)\w+|(?<=X-Amz-Credential=)[^&\s]+|(?<=X-Amz-Security-Token=)[^&\s]+"
@@ -36,7 +36,7 @@ _learned: dict[str, str] = {}
 
 @lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
-    """Whether a variable or a setting has the name of a secret."""
+    """Return whether a variable or a setting has the name of a secret."""
     return _SECRET.search(name) is not None and _ABOUT_A_SECRET.search(name) is None
 
 
@@ -62,7 +62,7 @@ def redact_settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def placeholder(name: str) -> str:
-    """What stands in place of the value of a secret."""
+    """Return the replacement of a secret's value."""
     return f"<{name}>"
 
 
@@ -78,7 +78,7 @@ def _redact_value(name: str, value: Any) -> Any:
 
 @lru_cache(maxsize=8)
 def _replacing(secrets: tuple[tuple[str, str], ...]) -> Callable[[str], str]:
-    """What replaces the secrets, the longest first: one may be a part of another."""
+    """Return a function that replaces the secrets, the longest first, because one may be a part of another."""
     name_by_form: dict[str, str] = {}
     alone: dict[str, str] = {}
     patterns: list[str] = []
@@ -106,8 +106,8 @@ def _replacing(secrets: tuple[tuple[str, str], ...]) -> Callable[[str], str]:
 
 
 def _written_forms(value: str) -> set[str]:
-    """The forms in which texts hold a value: as it is, as Python, JSON and addresses write it, with its line breaks as
-    spaces, and line by line."""
+    """Return the forms of a value in texts. These are itself, its spelling by Python, JSON and addresses, its line
+    breaks as spaces, and each line."""
     forms = {value, value.strip(), " ".join(value.split())}
     forms |= {repr(value)[1:-1], json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
     forms |= {quote(value, safe=""), quote(value), quote_plus(value)} if value.isprintable() else set()

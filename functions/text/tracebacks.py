@@ -1,5 +1,5 @@
-"""Where the whole traceback of an error stands whose message is one line: on standard error, which is a worker's log,
-the terminal of a run in this process, or the function's log on Lambda."""
+"""The whole traceback of an error with a message of one line, on standard error. This is a worker's log, the terminal
+of a run in this process, or the function's log on Lambda."""
 
 import sys
 import textwrap
@@ -11,8 +11,8 @@ from marless.functions.text.terminal_text import visible_text
 
 
 def show_traceback(error: BaseException) -> None:
-    """Writes the traceback, with those of its causes, without secrets and indented, so that no line of a message passes
-    for one of ours; raises nothing."""
-    with suppress(Exception):  # a full disk; code of a task may have closed the stream, or replaced it
+    """Write the traceback with its causes' tracebacks, without secrets. It is indented, so that a message's line looks
+    unlike our lines. It never raises."""
+    with suppress(Exception):  # a full disk, or a task's code that closed or replaced the stream
         text = visible_text(redact("".join(traceback.format_exception(error))))
         sys.stderr.write(textwrap.indent(text, "  "))

@@ -6,10 +6,10 @@ is drawn between nothing and a ceiling that doubles (full jitter, AWS Architectu
 Jitter"). A service that names a time in Retry-After is left alone for that time by all who ask it: see `AskLater`.
 A kept connection that the service has closed is replaced at once.
 
-If answers are kept, each question has an ``Idempotency-Key``, so a service recognises a question that is asked again
-(IETF draft "The Idempotency-Key HTTP Header Field"). A status of 409 says then that it still works at the answer. A
-token in the variable MARLESS_RESOURCE_<NAME>_TOKEN is sent as ``Authorization: Bearer``. Redirections are not followed:
-the token would follow too.
+If answers are kept, each question has an ``Idempotency-Key``, so a service recognises a repeated question. Source: IETF
+draft "The Idempotency-Key HTTP Header Field". A status of 409 says then that it still works at the answer. A token in
+the variable MARLESS_RESOURCE_<NAME>_TOKEN is sent as ``Authorization: Bearer``. Redirections are not followed: the
+token would follow too.
 """
 
 import errno

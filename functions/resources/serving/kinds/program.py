@@ -68,7 +68,7 @@ class Program:
             os.close(self._requests)
 
     def line(self, deadline: float) -> bytes | None:
-        """Return its next line without the line's end, or None after its last.
+        """Return its next line without the line's end, or None at its end.
 
         Raises `NoAnswer` if it prints too much.
         """
