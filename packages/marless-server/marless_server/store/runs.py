@@ -23,34 +23,23 @@ MOST_QUEUED = 1000
 _OVER = "it is {status}. Only a run that waits or trains can be stopped"
 
 
-class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A run. Times are UTC in ISO format, '' for never.
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a run that its owner sees. Times are UTC in ISO format, '' for never.
 
     Attributes:
-        config: the configuration, as TOML
-        settings: hash of the configuration without seed, limits and loggers
-        limits: settings that replace the limits of the configuration, as a JSON list of key=value
         reason: why the run ended
         score: mean return of the last evaluation
         served_s: seconds of slots that ran its tasks
-        key: the submission's Idempotency-Key
-        body: hash of the submission's body
         study: id of the study that the run belongs to, '' for none
         setting: the run's name in its study
-        rounds: rounds at its end. None: not known
     """
 
-    number: int
     id: str
     owner: str
     task: str
     algorithm: str
     seed: int
-    config: str
-    settings: str
-    limits: str
     status: Status
-    wish: Wish
     reason: str
     created_at: str
     began_at: str
@@ -60,10 +49,29 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     dollars: float
     seconds: float
     served_s: float
-    key: str | None
-    body: str
     study: str
     setting: str
+
+
+class RunRow(RunState, frozen=True, kw_only=True):
+    """A run.
+
+    Attributes:
+        config: the configuration, as TOML
+        settings: hash of the configuration without seed, limits and loggers
+        limits: settings that replace the limits of the configuration, as a JSON list of key=value
+        key: the submission's Idempotency-Key
+        body: hash of the submission's body
+        rounds: rounds at its end. None: not known
+    """
+
+    number: int
+    config: str
+    settings: str
+    limits: str
+    wish: Wish
+    key: str | None
+    body: str
     rounds: int | None
 
     @property

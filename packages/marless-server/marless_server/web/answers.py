@@ -5,14 +5,10 @@ from typing import Any
 import msgspec
 
 from marless.coordinator.core.state import RoundLine
-from marless_server.store.runs import Status
+from marless_server.store.runs import RunState
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The base of all answers."""
-
-
-class Rights(Answer, frozen=True, kw_only=True):
+class Rights(msgspec.Struct, frozen=True, kw_only=True):
     """The rights of an owner. `code`: configurations may name code. `at_once`: the most runs that train at once."""
 
     code: bool
@@ -20,14 +16,14 @@ class Rights(Answer, frozen=True, kw_only=True):
     at_once: int | None
 
 
-class Quotas(Answer, frozen=True, kw_only=True):
+class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     """The most use of a day. null: no limit."""
 
     slot_seconds_a_day: float | None
     dollars_a_day: float | None
 
 
-class About(Answer, frozen=True, kw_only=True):
+class About(msgspec.Struct, frozen=True, kw_only=True):
     """The version of the API, and the holder of the token."""
 
     version: str
@@ -36,7 +32,7 @@ class About(Answer, frozen=True, kw_only=True):
     quotas: Quotas
 
 
-class Price(Answer, frozen=True, kw_only=True):
+class Price(msgspec.Struct, frozen=True, kw_only=True):
     """The forecast of runs: dollars and seconds of training of all, and when the first begins and the last ends.
 
     null: not known. `from` is the earlier run with these settings.
@@ -51,7 +47,7 @@ class Price(Answer, frozen=True, kw_only=True):
     text: str
 
 
-class CheckedRun(Answer, frozen=True, kw_only=True):
+class CheckedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A configuration that may be submitted."""
 
     task: str
@@ -59,32 +55,15 @@ class CheckedRun(Answer, frozen=True, kw_only=True):
     price: Price
 
 
-class Run(Answer, frozen=True, kw_only=True):
+class Run(RunState, frozen=True, kw_only=True):
     """A run. `score` is the mean return of the last evaluation. `served_s` are seconds of slots.
 
     `stops`: it stops after the tasks in flight. `place` and `waits_for` are null for a run that does not wait.
     """
 
-    id: str
-    owner: str
-    task: str
-    algorithm: str
-    seed: int
-    status: Status
-    reason: str
-    created_at: str
-    began_at: str
-    ended_at: str
-    round: int
-    score: float | None
-    dollars: float
-    seconds: float
-    served_s: float
     stops: bool
     place: int | None
     waits_for: str | None
-    study: str
-    setting: str
 
 
 class SubmittedRun(Run, frozen=True, kw_only=True):
@@ -100,21 +79,21 @@ class DetailedRun(Run, frozen=True, kw_only=True):
     limits: list[str]
 
 
-class RunPage(Answer, frozen=True, kw_only=True):
+class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a list. `cursor` asks for the next part. It is null at the end."""
 
     runs: list[Run]
     cursor: int | None
 
 
-class CheckedStudy(Answer, frozen=True, kw_only=True):
+class CheckedStudy(msgspec.Struct, frozen=True, kw_only=True):
     """A study that may be submitted, with the number of its runs."""
 
     runs: int
     price: Price
 
 
-class Study(Answer, frozen=True, kw_only=True):
+class Study(msgspec.Struct, frozen=True, kw_only=True):
     """Runs that were submitted together."""
 
     id: str
@@ -127,14 +106,14 @@ class SubmittedStudy(Study, frozen=True, kw_only=True):
     price: Price
 
 
-class RoundPage(Answer, frozen=True, kw_only=True):
+class RoundPage(msgspec.Struct, frozen=True, kw_only=True):
     """Rounds of a run. `after` asks for the next part. It is null at the end."""
 
     rounds: list[RoundLine]
     after: int | None
 
 
-class SlotUse(Answer, frozen=True, kw_only=True):
+class SlotUse(msgspec.Struct, frozen=True, kw_only=True):
     """A slot that serves a task. Of other owners' tasks, `run` and `work` are null."""
 
     owner: str
@@ -143,7 +122,7 @@ class SlotUse(Answer, frozen=True, kw_only=True):
     seconds: float
 
 
-class QueuePlace(Answer, frozen=True, kw_only=True):
+class QueuePlace(msgspec.Struct, frozen=True, kw_only=True):
     """A run that waits, with the reason. Of other owners' runs, `run` is null."""
 
     place: int
@@ -152,7 +131,7 @@ class QueuePlace(Answer, frozen=True, kw_only=True):
     waits_for: str
 
 
-class OwnerUse(Answer, frozen=True, kw_only=True):
+class OwnerUse(msgspec.Struct, frozen=True, kw_only=True):
     """An owner: the runs that train and wait, and the use of today (UTC)."""
 
     owner: str
@@ -163,7 +142,7 @@ class OwnerUse(Answer, frozen=True, kw_only=True):
     dollars_today: float
 
 
-class Pool(Answer, frozen=True, kw_only=True):
+class Pool(msgspec.Struct, frozen=True, kw_only=True):
     """The pool. `places`: the most runs that train at once. `ends`: the server ends after the tasks in flight."""
 
     slots: int
@@ -174,7 +153,7 @@ class Pool(Answer, frozen=True, kw_only=True):
     owners: list[OwnerUse]
 
 
-class ProblemDetails(Answer, frozen=True, kw_only=True, omit_defaults=True):
+class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request that is refused (RFC 9457). `key` is the setting, parameter or header with the error."""
 
     type: str

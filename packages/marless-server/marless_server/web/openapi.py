@@ -13,7 +13,7 @@ from starlette.responses import Response
 from marless.coordinator.config.loading import SHORT_FORMS
 from marless.coordinator.config.schema import RunConfig
 from marless_server.web import problems
-from marless_server.web.answers import Answer, ProblemDetails
+from marless_server.web.answers import ProblemDetails
 
 JSON, TOML, TEXT, GZIP = "application/json", "application/toml", "text/plain", "application/gzip"
 _REFERENCE = "#/components/schemas/{name}"
@@ -41,7 +41,7 @@ class Operation:
     path: str
     endpoint: Callable[[Request], Response | Awaitable[Response]]
     summary: str
-    answers: Mapping[int, type[Answer] | str]
+    answers: Mapping[int, type[msgspec.Struct] | str]
     problems: Sequence[int] = ()
     body: type[msgspec.Struct] | None = None
     parameters: Sequence[Parameter] = ()

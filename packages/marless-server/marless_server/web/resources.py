@@ -17,7 +17,7 @@ from marless_server.pool.driver import Board, BusySlot, Queue, run_root
 from marless_server.pool.forecasts import begins_in_s, seconds_left
 from marless_server.pool.turns import Turn, over_quota
 from marless_server.store.owners import Owner, Owners
-from marless_server.store.runs import NewRun, RunRow, Runs, Usage, joining
+from marless_server.store.runs import NewRun, RunRow, Runs, RunState, Usage, joining
 from marless_server.web.answers import DetailedRun, OwnerUse, Pool, Price, QueuePlace, Run, SlotUse
 
 _AT_ONCE = "it begins at once"
@@ -43,7 +43,7 @@ def run_fields(row: RunRow, turns: Sequence[Turn] = ()) -> dict[str, Any]:
     """Return the attributes of a `Run`. `turns` are the runs that wait."""
     turn = next((turn for turn in turns if turn.run.id == row.id), None)
     place, reason = (None, None) if turn is None else (turn.place, turn.reason or _AT_ONCE)
-    fields = {name: getattr(row, name) for name in Run.__struct_fields__ if hasattr(row, name)}
+    fields = {name: getattr(row, name) for name in RunState.__struct_fields__}
     return {**fields, "stops": row.wish == "stop", "place": place, "waits_for": reason}
 
 
