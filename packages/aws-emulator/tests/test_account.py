@@ -20,30 +20,7 @@ from aws_emulator import account as accounts
 from aws_emulator.account import AccountFault
 
 LIMIT_S = 90.0
-TEMPLATE = """
-Transform: AWS::Serverless-2016-10-31
-Resources:
-  Role:
-    Type: AWS::IAM::Role
-    Properties:
-      AssumeRolePolicyDocument:
-        Version: "2012-10-17"
-        Statement: {Effect: Allow, Principal: {Service: lambda.amazonaws.com}, Action: "sts:AssumeRole"}
-      Policies:
-        - PolicyName: logs
-          PolicyDocument:
-            Version: "2012-10-17"
-            Statement: {Effect: Allow, Action: ["logs:CreateLogStream", "logs:PutLogEvents"], Resource: "*"}
-  Deeds:
-    Type: AWS::Serverless::Function
-    Properties:
-      FunctionName: deeds
-      Runtime: python3.12
-      Handler: deeds.handler
-      CodeUri: s3://code/deeds.zip
-      Role: !GetAtt Role.Arn
-      AutoPublishAlias: live
-"""
+TEMPLATE = Path(__file__).with_name("deeds_template.yaml").read_text("utf-8")
 
 
 @pytest.fixture

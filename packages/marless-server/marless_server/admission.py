@@ -69,6 +69,12 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     stop: dict[str, int | float] = {}
 
 
+class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The body of a request to change a run. `keep`: it stays, although its owner's `keep_days` are over."""
+
+    keep: bool
+
+
 def document_of(body: bytes, is_toml: bool) -> dict[str, Any]:
     """Return the tables of a submission. Raises `Undecodable`, which says why the body cannot be read."""
     if is_toml:

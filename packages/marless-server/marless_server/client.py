@@ -20,7 +20,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
@@ -160,35 +160,44 @@ class RemoteRun:
 
     def __init__(self, server: Server, run: str) -> None:
         self.server, self.id = server, run
+        self._path = f"/runs/{quote(run, safe='')}"
 
     def __repr__(self) -> str:
         return f"<RemoteRun {self.id} on {self.server.url}>"
 
     def status(self) -> dict[str, Any]:
         """Return the status, the place in the queue with its reason, the progress, the bill and the settings."""
-        return self.server._call("GET", f"/runs/{self.id}")
+        return self.server._call("GET", self._path)
 
     def stop(self) -> None:
         """Stop the run after its tasks in flight. `resume` continues it."""
-        self.server._call("POST", f"/runs/{self.id}/stop")
+        self.server._call("POST", f"{self._path}/stop")
 
     def resume(self, **limits: float) -> None:
         """Queue the run again, or change limits of a run that waits or trains, such as ``rounds=200`` or
         ``dollars=2``."""
-        self.server._call("POST", f"/runs/{self.id}/resume", {"stop": limits})
+        self.server._call("POST", f"{self._path}/resume", {"stop": limits})
+
+    def keep(self, keep: bool = True) -> None:
+        """Keep the run, although the server deletes your old runs. `False` takes this back."""
+        self.server._call("PATCH", self._path, {"keep": keep})
+
+    def delete(self) -> None:
+        """Delete the run with its folder on the server. It must have stopped or ended."""
+        self.server._call("DELETE", self._path)
 
     def rounds(self) -> list[dict[str, Any]]:
         """Return the rows of the run's metrics.jsonl, one for each round."""
         rows, after = list[dict[str, Any]](), 0
         while True:
-            page = self.server._call("GET", f"/runs/{self.id}/rounds?after={after}")
+            page = self.server._call("GET", f"{self._path}/rounds?after={after}")
             rows += page["rounds"]
             if not (after := page["after"] or 0):
                 return rows
 
     def log(self) -> str:
         """Return the run's log, a line for each event."""
-        with self.server._answer("GET", f"/runs/{self.id}/log") as answer:
+        with self.server._answer("GET", f"{self._path}/log") as answer:
             return answer.read().decode()
 
     def wait(self, timeout_s: float | None = None) -> dict[str, Any]:
@@ -206,7 +215,7 @@ class RemoteRun:
         Raises `UserError` if a run of this name is there.
         """
         store = RunStore(Path(folder))
-        with TemporaryDirectory() as place, self.server._answer("GET", f"/runs/{self.id}/archive") as answer:
+        with TemporaryDirectory() as place, self.server._answer("GET", f"{self._path}/archive") as answer:
             path = Path(place) / "run.tar.gz"
             with path.open("wb") as file:
                 shutil.copyfileobj(answer, file, _PART_BYTES)

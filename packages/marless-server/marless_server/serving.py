@@ -6,29 +6,34 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import uvicorn
 
 from marless.backends.base import FUNCTION_MODULES
-from marless.coordinator.errors import UserError
+from marless.coordinator.errors import UserError, one_line
 from marless.functions.algorithms.engine import MODULES
+from marless.functions.errors import StorageFault
 from marless.infra.local.available_cores import cores
 from marless.infra.local.dispatch import GPUS, Capacity
 from marless.infra.local.task_pool import TaskPool
 from marless.infra.local.workers import local_workers
+from marless.output import note
 from marless.runs.folder import RunFolder
 from marless.signals import Signals
 from marless_server.pool.archives import ArchiveClaims, remove_leftovers
+from marless_server.pool.deletion import delete_expired
 from marless_server.pool.driver import Board, PoolDriver, Queue
 from marless_server.store.database import FILE, Database
 from marless_server.store.owners import Owners
 from marless_server.store.runs import Runs
 from marless_server.web.app import application
+from marless_server.web.connections import MOST_CONNECTIONS, BoundedConnection
 from marless_server.web.resources import Lab
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_CONNECTIONS, _KEEP_ALIVE_S, _HEADER_BYTES, _BACKLOG = 200, 5, 1 << 14, 128
+_KEEP_ALIVE_S, _HEADER_BYTES, _BACKLOG, _RETENTION_S = 5, 1 << 14, 128, 600.0
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ def serve(settings: Settings, stopping: Signals, announce: Callable[[str], None]
         board = Board(settings.slots, settings.most, settings.gpus)
         queue = Queue(runs, owners, board)
         lab = Lab(owners, runs, queue, board, claims, root)
-        with _pool(settings) as pool, _answers(lab, settings, listener):
+        with _pool(settings) as pool, _answers(lab, settings, listener), _retention(lab):
             announce(f"http{'s' if settings.tls else ''}://{_host(settings.host)}:{listener.getsockname()[1]}")
             PoolDriver(queue, board, root, pool, claims, stopping).drive()
 
@@ -138,14 +143,15 @@ def _answers(lab: Lab, settings: Settings, listener: socket.socket) -> Iterator[
         application(lab, hosts),
         ssl_certfile=certificate,
         ssl_keyfile=key,
-        http="h11",
+        http=BoundedConnection,
+        ws="none",
         loop="asyncio",
         lifespan="off",
         log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=_CONNECTIONS,
+        limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_KEEP_ALIVE_S,
         h11_max_incomplete_event_size=_HEADER_BYTES,
@@ -157,6 +163,28 @@ def _answers(lab: Lab, settings: Settings, listener: socket.socket) -> Iterator[
         yield
     finally:
         server.should_exit = True
+        thread.join()
+
+
+@contextmanager
+def _retention(lab: Lab) -> Iterator[None]:
+    """Within the block another thread deletes old runs by the `keep_days` of each owner."""
+    end = threading.Event()
+
+    def _delete() -> None:
+        while not end.is_set():
+            try:
+                delete_expired(lab.runs, lab.claims, lab.root, lab.owners.all(), datetime.now(UTC))
+            except (OSError, StorageFault) as error:
+                note(f"old runs cannot be deleted: {one_line(error)}")
+            end.wait(_RETENTION_S)
+
+    thread = threading.Thread(target=_delete, name="retention", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
         thread.join()
 
 

@@ -1,49 +1,45 @@
 """Attacks on a server. The table attacks.toml has most of them."""
 
-import base64
 import json
 import re
-import tomllib
-from pathlib import Path
 
 import pytest
-from requests_to_labs import SMALL
+from requests_to_labs import ATTACKS, SMALL, logins, stamped
 from starlette.routing import Route
 
 from marless.coordinator.config.nested_tables import flatten, nest
-from marless_server.web.api import MOST_BODY_BYTES, PREFIX, Api
-from marless_server.web.page import Pages
+from marless_server.store.owners import Owner
+from marless_server.web.api import PREFIX
+from marless_server.web.app import SCREENS
+from marless_server.web.bodies import MOST_BODY_BYTES
 
-ATTACKS = tomllib.loads(Path(__file__).with_name("attacks.toml").read_text("utf-8"))
-CASES = [(name, value) for name, [attack] in ATTACKS.items() for value in attack["values"]]
-
-
-def logins(lab):
-    """The headers of each kind of sender. The owner of the run is Ana."""
-    tokens, basic = lab.tokens, base64.b64encode(f"me:{lab.tokens['ana']}".encode()).decode()
-    texts = {"program": f"Bearer {tokens['ana']}", "other": f"Bearer {tokens['ben']}", "browser": f"Basic {basic}"}
-    return {name: [("authorization", text)] for name, text in texts.items()} | {"stranger": []}
+CASES = [(name, value) for name, tables in ATTACKS.items() if isinstance(tables, list) for value in tables[0]["values"]]
 
 
 @pytest.mark.parametrize(("name", "value"), CASES, ids=[f"{name} {str(value)[:40]}" for name, value in CASES])
 def test_an_attack_gets_one_line_about_its_part(lab, name, value):
     attack = {"login": "program", "method": "GET", "path": PREFIX, "kind": "application/json", **ATTACKS[name][0]}
-    run, place = lab.submit("ana"), attack["vary"]
+    run, place, token = lab.submit("ana"), attack["vary"], lab.tokens["ana"]
     attack[place] = value
     body = json.dumps(nest({**flatten(SMALL), value[0]: value[1]})) if place == "setting" else attack.get("body", "")
-    pairs = [*logins(lab)[attack["login"]], ("content-type", attack["kind"]), *map(tuple, attack.get("headers", ()))]
-    more = {part: attack[part] for part in ("host", "query") if part in attack}
-    answer = lab.send(attack["method"], attack["path"].replace("RUN", run), body.encode(), pairs, **more)
+    headers = [(key, text.replace("TOKEN", token)) for key, text in attack.get("headers", ())]
+    pairs = [*logins(lab)[attack["login"]], ("content-type", attack["kind"]), *headers]
+    more = {part: attack[part].replace("TOKEN", token) for part in ("host", "query") if part in attack}
+    answer = lab.send(attack["method"], attack["path"].replace("RUN", run), stamped(lab, body).encode(), pairs, **more)
     expected_key = attack.get("key", value[0] if place == "setting" else answer.json.get("key"))
     assert (answer.status, answer.json.get("key")) == (attack["status"], expected_key)
     assert "\n" not in answer.json["detail"]
-    assert answer.headers["content-security-policy"].startswith("default-src 'none'; style-src 'sha256-")
+    policy = (
+        r"default-src 'none'; style-src 'sha256-[^;]*'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+    )
+    assert re.fullmatch(policy, answer.headers["content-security-policy"])
     assert answer.headers["x-content-type-options"] == "nosniff"
+    assert not {"location", "set-cookie", "access-control-allow-origin"} & answer.headers.keys()
     assert lab.runs.find("ana", run).status == "queued"
 
 
 def test_every_route_is_attacked_and_a_later_one_is_behind_the_door(lab):
-    routes = {re.sub("{.*}", "RUN", route.path) for kind in (Api, Pages) for route in kind(None).routes()}
+    routes = {re.sub("{.*?}", "RUN", route.path) for kind in SCREENS for route in kind(None).routes()}
     assert routes <= {value for name, value in CASES if name == "without a token, no route answers"}
     lab.app._app.router.routes.append(Route("/later", lambda request: 1 / 0))
     assert lab.send("GET", "/later").status == 401
@@ -71,12 +67,44 @@ def test_lists_pages_and_the_pool_name_no_run_of_others(lab):
     study = lab.call("ben", "POST", "/studies", {"base": SMALL, "seeds": "1-2"}).json["id"]
     verbs = [("GET", ""), ("POST", "/stop"), ("POST", "/resume")]
     assert [lab.call("ana", method, f"/studies/{study}{verb}").status for method, verb in verbs] == [404] * 3
+    # This name is the beginning of another (CVE-2026-45426).
+    lab.owners.add(Owner(name="an"))
+    lab.tokens["an"] = lab.owners.new_token("an")
+    assert lab.call("an", "GET", "/runs").json["runs"] == []
     answers = [
-        lab.send("GET", path, headers=logins(lab)["browser"])
-        for path in ("/", "/runs", "/me", f"{PREFIX}/runs", f"{PREFIX}/pool")
+        lab.send("GET", path, headers=logins(lab)["browser"], query=query)
+        for path, query in (("/", ""), ("/runs", ""), ("/me", ""), ("/compare", f"run={run}"), (f"{PREFIX}/runs", ""))
     ]
+    answers.append(lab.call("ana", "GET", "/pool"))
     assert not any(run.encode() in answer.body for answer in answers)
     assert [turn["owner"] for turn in answers[-1].json["queue"]] == ["ana", "ben", "ben", "ben"]
+
+
+def test_a_folder_is_a_download_and_never_a_page(lab):
+    folder = lab.lab.folder(lab.runs.find("ana", run := lab.submit("ana"))).path
+    folder.mkdir(parents=True)
+    for name in ("plan.json", "report.html"):
+        (folder / name).write_text("<script>alert(1)</script>")
+    (folder / "link").symlink_to("/etc/passwd")
+    assert lab.call("ana", "GET", f"/runs/{run}/archive").status in (422, 503)
+    (folder / "link").unlink()
+    # A range of many pieces (CVE-2025-62727).
+    ranges = [("range", "bytes=" + ",".join(f"{start}-" for start in range(5_000)))]
+    answers = [lab.call("ana", "GET", f"/runs/{run}/archive", headers=headers) for headers in ([], ranges)]
+    assert (answers[0].status, answers[0].headers["content-type"]) == (200, "application/gzip")
+    assert answers[0].headers["content-disposition"] == f'attachment; filename="{run}.tar.gz"'
+    assert (answers[1].status, len(answers[1].body) <= len(answers[0].body)) in ((200, True), (400, True), (416, True))
+    lab.call("ana", "POST", f"/runs/{run}/stop")
+    # The archive that could not be written gave up its claim.
+    assert lab.call("ana", "DELETE", f"/runs/{run}").status == 200
+
+
+def test_the_audit_has_one_line_for_each_refusal(lab):
+    body = {"task": {"name": "a:b\n2026-01-01T00:00:00 ben forged"}}
+    assert lab.call("ana", "POST", "/submissions", body).status == 403
+    assert lab.call("ana", "POST", "/submissions", body).status == 403
+    deeds = lab.runs.deeds(None, 9)
+    assert [(deed.owner, deed.action, "\n" in deed.subject) for deed in deeds] == [("ana", "refused", False)] * 2
 
 
 def test_a_text_is_no_markup_and_no_file_holds_a_token(lab, tmp_path):

@@ -18,7 +18,7 @@ def test_a_file_of_each_version_opens_and_one_of_a_newer_version_is_refused(tmp_
     for version in range(1, len(MIGRATIONS) + 2):
         with sqlite3.connect(path := tmp_path / f"{version}.sqlite") as file:
             file.executescript(";".join(MIGRATIONS[:version]))
-            file.execute("INSERT INTO owners VALUES ('ana', 1, NULL, NULL, NULL, 0, '')")
+            file.execute("INSERT INTO owners (name, weight, code, created_at) VALUES ('ana', 1, 0, '')")
             # The first version has no number.
             file.execute(f"PRAGMA user_version = {version if version > 1 else 0}")
         if version > len(MIGRATIONS):
@@ -26,7 +26,7 @@ def test_a_file_of_each_version_opens_and_one_of_a_newer_version_is_refused(tmp_
                 Database(path)
         else:
             [run], _ = Runs(Database(path)).submit([NewRun(**RUN)])
-            assert (run.owner, run.study, run.rounds) == ("ana", "", None)
+            assert (run.owner, run.study, run.rounds, run.keep) == ("ana", "", None, False)
 
 
 def test_a_copy_of_a_file_in_use_has_its_owners_tokens_and_queue(tmp_path):

@@ -63,10 +63,11 @@ def test_a_run_without_a_place_is_told_who_has_them_and_whose_shares_are_ahead()
         ({"at_once": 1}, "quota: a trains at most 1 at once, so this run waits for an earlier one"),
         ({"slot_seconds": 60.0}, "quota: a's 60 slot-seconds a day is used up; it begins again at 00:00 UTC"),
         ({"dollars": 0.5}, "quota: a's $0.5 a day is used up; it begins again at 00:00 UTC"),
+        ({"disk_gb": 1.0}, "quota: a's runs take all of their 1 GB; delete some"),
     ],
 )
 def test_a_quota_holds_its_owner_alone(quota, reason):
-    usage = [Usage(owner="a", slot_seconds=60.0, dollars=0.5)]
+    usage = [Usage(owner="a", slot_seconds=60.0, dollars=0.5, bytes=10**9)]
     assert order(["a1", "a2", "b1"], 9, usage, ["a1"], a=quota, b={}) == [("b1", ""), ("a2", reason)]
 
 

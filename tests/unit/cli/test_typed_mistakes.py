@@ -1,7 +1,9 @@
 """What people type who come from other libraries or know other programs, and the line that answers them."""
 
 import shlex
+import tomllib
 from importlib.metadata import version
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -16,166 +18,8 @@ from marless.coordinator.config.value_faults import example
 from marless.functions.algorithms import registry as algorithms
 from marless.studies.study_file import StudyFile
 
-# The line behind `marless`, and the essential part of the answer.
-SETTINGS = {
-    # EPyMARL
-    "train algorithm.learning_rate=3e-4": "there is no key algorithm.learning_rate; did you mean algorithm.lr?",
-    "train t_max=2000000": "did you mean stop.env_steps?",
-    "train stop.t_max=2000000": "did you mean stop.env_steps?",
-    "train batch_size_run=8": "did you mean actors.num_envs?",
-    "train test_interval=50000": "did you mean evaluation.every? (it counts rounds, not environment steps)",
-    "train test_nepisode=100": "did you mean evaluation.episodes?",
-    "train algorithm.eps_clip=0.2": "did you mean algorithm.clip_coef?",
-    "train entropy_coef=0.01": "did you mean algorithm.ent_coef?",
-    "train grad_norm_clip=10": "did you mean algorithm.max_grad_norm?",
-    "train hidden_dim=128": "did you mean algorithm.hidden?",
-    "train use_rnn=True": "did you mean algorithm.recurrent?",
-    "train q_nstep=5": "did you mean algorithm.gae_lambda?",
-    "train algorithm.name=qmix q_nstep=5": "did you mean algorithm.n_step?",
-    "train algorithm.name=qmix epsilon_anneal_time=50000": "did you mean algorithm.epsilon_steps?",
-    "train epsilon_finish=0.05": "algorithm.epsilon_end is a key of iql, vdn, qmix, qplex and pqn, not of ippo",
-    "train obs_agent_id=True": "did you mean sharing.identity?",
-    "train obs_last_action=True": "did you mean task.last_action?",
-    "train common_reward=True": "did you mean algorithm.reward=team?",
-    "train env_args.time_limit=25": "did you mean task.options.horizon?",
-    "train env_args.map_name=3m": "did you mean task.name?",
-    # RLlib
-    "train train_batch_size=4000": "did you mean actors.num_envs? (a round has actors.num_envs x",
-    "train algorithm.name=qmix minibatch_size=64": "did you mean algorithm.batch_size? (segments in a minibatch",
-    "train algorithm.name=qmix train_batch_size=64": "did you mean algorithm.batch_size? (segments in a minibatch",
-    "train sgd_minibatch_size=128": "did you mean algorithm.num_minibatches? (it is the number",
-    "train num_sgd_iter=10": "did you mean algorithm.epochs?",
-    "train clip_param=0.2": "did you mean algorithm.clip_coef?",
-    "train rollout_fragment_length=200": "did you mean actors.rollout_length?",
-    "train num_env_runners=8": "it is an option of the command: --workers 8",
-    "train framework=torch": "did you mean algorithm.engine?",
-    "train entropy_coeff=0.01": "did you mean algorithm.ent_coef?",
-    "train vf_loss_coeff=0.5": "nor anything like it: a critic has its own network and optimiser",
-    "train kl_coeff=0.2": "nor anything like it: no penalty",
-    "train lambda_=0.95": "did you mean algorithm.gae_lambda?",
-    "train grad_clip=0.5": "did you mean algorithm.max_grad_norm?",
-    "train evaluation_interval=5": "did you mean evaluation.every?",
-    "train seeds=1-3": "several seeds are a study: marless study FILE",
-    "train model.fcnet_hiddens=[64,64]": "did you mean algorithm.hidden?",
-    "train env_config.bonus=0.5": "did you mean task.options.bonus?",
-    # Stable-Baselines3
-    "train total_timesteps=1000000": "did you mean stop.env_steps?",
-    "train n_steps=2048": "did you mean actors.rollout_length?",
-    "train batch_size=64": "did you mean algorithm.num_minibatches?",
-    "train n_epochs=10": "did you mean algorithm.epochs?",
-    "train clip_range=0.2": "did you mean algorithm.clip_coef?",
-    "train vf_coef=0.5": "nor anything like it: a critic",
-    "train algorithm.name=qmix learning_starts=1000": "nor anything like it: learning begins after the first round",
-    "train tau=0.005": "algorithm.tau is a key of iql, vdn,",
-    "train policy_kwargs.net_arch=64,64": "did you mean algorithm.hidden?",
-    # CleanRL
-    "train num_steps=128": "did you mean actors.rollout_length?",
-    "train anneal_lr=True": "did you mean algorithm.lr_schedule=linear?",
-    "train update_epochs=4": "did you mean algorithm.epochs?",
-    "train norm_adv=True": "nor anything like it: advantages are always normalised",
-    "train target_kl=0.01": "nor anything like it: no penalty",
-    "train capture_video=True": "nor anything like it: marless replay RUN",
-    "train track=True": "did you mean log.to=wandb?",
-    # BenchMARL
-    "train max_n_frames=3000000": "did you mean stop.env_steps?",
-    "train on_policy_collected_frames_per_batch=6000": "did you mean actors.num_envs? (a round has",
-    "train on_policy_n_minibatch_iters=45": "did you mean algorithm.epochs?",
-    "train share_policy_params=True": "did you mean sharing.rule=all?",
-    "train parallelize_collection=True": "it is an option of the command: --workers",
-    "train evaluation_deterministic_actions=True": "nor anything like it: evaluations always play greedily",
-    "train loggers=csv": "did you mean log.to?",
-    "train sampling_device=cuda": "nor anything like it: actors compute on the CPU",
-    # Everybody
-    "train name=qmix": "there is no key name; did you mean task.name or algorithm.name?",
-    "train rule=packed": "did you mean trend.rule, sharing.rule, scaling.rule, placement.rule or league.rule?",
-    "train xyzzy=1": "there is no key xyzzy; `marless config --all` lists all keys",
-    "train env=mpe/simple_spread": "did you mean task.name?",
-    "train workers=2": "it is an option of the command: --workers 2",
-    "train algorithm.name=qmix vf_coef=0.5": "algorithm.critic_lr, and no weight (qmix has no algorithm.critic_lr)",
-    "train train_freq=4": "then learned from: algorithm.updates_per_round or algorithm.epochs",
-    "train optimizer=adam": "nor anything like it: networks are trained by Adam",
-}
-
-VALUES = {
-    "train sharing=true": "sharing is a table, not a value; type sharing.rule=all",
-    "train sharing=dynamic": "type sharing.rule=dynamic",
-    "train log=csv": "type log.to=csv",
-    "train stop=100": "type stop.rounds=100",
-    "train task.options=3": "task.options: 3 is not a table, such as task.options.horizon=25",
-    "train algorithm.name=MAPPO": "no algorithm is called 'MAPPO'; did you mean mappo? There are ippo, mappo,",
-    "train algorithm.name=dqn": "no algorithm is called 'dqn'; did you mean iql?",
-    "train task.name=simple_spread": "did you mean mpe/simple_spread?",
-    "train algorithm.engine=pytorch": "'pytorch' is not one of auto, numpy, native, torch, such as",
-    "train algorithm.recurrent=yes": "'yes' is not true or false, such as algorithm.recurrent=false",
-    "train algorithm.hidden=64x64": "'64x64' is not a whole number, such as algorithm.hidden=64,64",
-    "train stop.rounds=1.5": "1.5 is not a whole number, such as stop.rounds=400",
-    "train actors.num_envs=1k": "'1k' is not a whole number, such as actors.num_envs=64",
-    "train sharing.groups=agent_0,agent_1": """is not a list, such as sharing.groups='[["agent_0", "agent_1"]]'""",
-}
-OPTIONS = {
-    "train --seed 3": "there is no option --seed; type seed=3",
-    "train --seed=3": "there is no option --seed; type seed=3",
-    "train --lr 3e-4": "there is no option --lr; type algorithm.lr=3e-4",
-    "train --lr": "there is no option --lr; type algorithm.lr=0.001",
-    "train --gpu": "did you mean algorithm.device=cuda?",
-    "train --learning-rate 3e-4": "did you mean algorithm.lr?",
-    "train --algorithm qmix": "did you mean algorithm.name?",
-    "train --env mpe/simple_spread": "did you mean task.name?",
-    "train --rounds 10": "did you mean stop.rounds?",
-    "train --config my.toml": "a file is named alone: my.toml",
-    "train --name first": "there is no option --name; type --run first",
-    "train --name qmix": "there is no option --name; type algorithm.name=qmix",
-    "train --name": "there is no option --name; type --run NAME",
-    "train --jsn": "did you mean --json?",
-    "train qmix qmixx": "there is no file qmixx; did you mean qmix?",
-    "train mine": "there is no file mine; give a TOML file, a task, an algorithm or key=value",
-    "train mpe/simple_spred": "no environment is called mpe/simple_spred; did you mean mpe/simple_spread?",
-    "status first second": "second is one argument too many; see marless status --help",
-    "runs -o X": "there is no option -o; see marless runs list --help",
-}
-COMMANDS = {
-    "ls": "there is no command ls; did you mean: marless runs",
-    "list": "did you mean: marless runs",
-    "rm first": "there is no command rm; did you mean: ",
-    "ui": "did you mean: marless report",
-    "envs": "task.name may be matrix/climbing,",
-    "algos": "algorithm.name may be ippo, mappo,",
-    "--help-all": "there is no option --help-all; marless --help lists all, and marless COMMAND --help what they take",
-    "seed=3 stop.rounds=4": "did you mean: marless train seed=3 stop.rounds=4",
-    "my.toml": "did you mean: marless train my.toml",
-    "qmix": "did you mean: marless train algorithm.name=qmix",
-    "trian": "there is no command trian; did you mean train?",
-    "xyzzy": "there is no command xyzzy; marless --help lists all, and marless COMMAND --help what they take",
-}
-OLD_NAMES = {
-    "archive": "`marless runs archive`", "bill": "`marless status --bill`", "logs": "`marless cloud logs`",
-    "deploy": "`marless cloud deploy`", "watch": "`marless status --follow`", "policy": "`marless cloud policy`",
-    "simulate": "`marless estimate --simulate`", "remove": "`marless runs remove`", "verify": "`marless runs verify`",
-    "timeline": "`marless report --timeline`", "unarchive": "`marless runs restore`", "study x --slots=1": "--workers",
-    "completion": "`marless doctor --completion`", "estimate --slots=1": "--concurrency", "export -o x": "--out",
-    "ablate": "`marless study FILE`, where the file names `rules`", "ablate --jobs=2": "--workers",
-    "worker --slots=1 x": "--workers",
-}  # fmt: skip
-# A line that is no mistake, and a line that it prints.
-ACCEPTED = {
-    "config mpe/simple_tag qmix": 'name = "qmix"  # command line',
-    "config mpe/simple_tag rounds=7": "rounds = 7  # command line",
-    "config algorithm.hidden=64,64": "hidden = [64, 64]  # command line",
-    "config algorithm.hidden=128": "hidden = [128]  # command line",
-    "config stop.rounds=1e3": "rounds = 1000  # command line",
-    "config stop.rounds=3.": "rounds = 3  # command line",
-    "config algorithm.ent_coef=.03": "ent_coef = 0.03  # command line",
-    "config stop.return=-.5e2": "return = -50.0  # command line",
-    "config log.to=csv": 'to = ["csv"]  # command line',
-    "config log.to=csv,tensorboard": 'to = ["csv", "tensorboard"]  # command line',
-    # What bash leaves of log.to=["csv"].
-    "config log.to=[csv]": 'to = ["csv"]  # command line',
-    "config algorithm.recurrent=True": "recurrent = true  # command line",
-    "-V": f"marless {version('marless')}",
-    "version": f"marless {version('marless')}",
-    "help train": "usage: marless train",
-    "train help": "usage: marless train",
-}
+TABLES = tomllib.loads(Path(__file__).with_name("typed_mistakes.toml").read_text("utf-8"))
+SETTINGS, VALUES, OPTIONS, COMMANDS, OLD_NAMES, ACCEPTED = TABLES.values()
 
 
 @pytest.mark.parametrize("old", OLD_NAMES)
@@ -238,7 +82,8 @@ def test_a_run_may_have_a_base_in_its_file(tmp_path):
 @pytest.mark.parametrize("line", ACCEPTED)
 def test_a_form_that_says_what_it_means_is_accepted(line, capsys):
     assert main(shlex.split(line)) == 0
-    assert any(said.startswith(ACCEPTED[line]) for said in capsys.readouterr().out.splitlines())
+    expected = ACCEPTED[line].replace("VERSION", version("marless"))
+    assert any(said.startswith(expected) for said in capsys.readouterr().out.splitlines())
 
 
 @pytest.mark.parametrize("algorithm", [spec.name for spec in algorithms.ALGORITHMS.ours()])

@@ -13,9 +13,11 @@ from marless.output import note, say
 from marless.program import program_name
 from marless.reports.text import table
 from marless.signals import Signals
+from marless_server.pool.deletion import delete_all
 from marless_server.serving import Settings, serve, stored
 from marless_server.store.database import FILE
-from marless_server.store.owners import Owner, Owners
+from marless_server.store.owners import LIMITS, RIGHTS, Owner, Owners
+from marless_server.store.runs import Runs
 
 EXAMPLES = """examples:
   marless serve owner add ana            a person, or a team
@@ -28,6 +30,7 @@ EXAMPLES = """examples:
   marless serve owner list
   marless serve owner tokens ana
   marless serve owner revoke 3f9a1c22
+  marless serve owner remove ana         without runs; --runs deletes them too
 
 The commands `owner` and `backup` work while the server runs. Ctrl-C ends
 the server after the tasks in flight. The next start continues all runs."""
@@ -41,7 +44,7 @@ def arguments(parser: ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="owner VERB NAME | backup FILE",
-        help="owner add|change|token|tokens|revoke NAME, owner list, or a copy of the server's file",
+        help="owner add|change|remove|token|tokens|revoke NAME, owner list, or a copy of the server's file",
     )
     parser.add_argument(
         "--data", type=Path, default=Path("server"), metavar="FOLDER", help="its folder (default: server)"
@@ -73,6 +76,12 @@ def arguments(parser: ArgumentParser) -> None:
     group.add_argument("--weight", type=_amount, metavar="W", help="share of the pool (default: 1)")
     group.add_argument("--slot-seconds", type=_amount, metavar="S", help="slot-seconds per day (UTC)")
     group.add_argument("--dollars", type=_amount, metavar="D", help="dollars per day (UTC)")
+    group.add_argument("--disk-gb", type=_amount, metavar="GB", help="size of all runs")
+    group.add_argument(
+        "--keep-days", type=_amount, metavar="D", help="delete runs so many days after they are over (default: never)"
+    )
+    group.add_argument("--admin", choices=("yes", "no"), help="may change all owners in the browser (default: no)")
+    group.add_argument("--runs", action="store_true", help="remove: with all runs that are over")
     group.add_argument(
         "--code", choices=("yes", "no"), help="may name code, programs, services and files (default: no)"
     )
@@ -121,7 +130,7 @@ def _manage(owners: Owners, options: Namespace) -> None:
     action = _VERBS.get(verb) if family == "owner" else None
     if action is None or bool(name) == (verb == "list") or len(options.words) > 3:
         raise UserError(
-            f"write {program_name()} serve owner add|change|token|tokens|revoke NAME, owner list, or backup FILE"
+            f"write {program_name()} serve owner add|change|remove|token|tokens|revoke NAME, owner list, or backup FILE"
         )
     action(owners, name, options)
 
@@ -135,17 +144,18 @@ def _change(owners: Owners, name: str, options: Namespace) -> None:
     owners.change(_changed(_owner_of(owners, name), options))
 
 
+def _remove(owners: Owners, name: str, options: Namespace) -> None:
+    _owner_of(owners, name)
+    if options.runs:
+        with stored(options.data) as (database, _):
+            delete_all(Runs(database), options.data / "runs", name)
+    owners.remove(name)
+
+
 def _list(owners: Owners, name: str, options: Namespace) -> None:
-    header = ("owner", "weight", "at once", "slot-seconds a day", "dollars a day", "code")
+    header = ("owner", "weight", "at once", "slot-seconds a day", "dollars a day", "disk GB", "keep days", "rights")
     rows = [
-        (
-            owner.name,
-            f"{owner.weight:g}",
-            _limit(owner.at_once),
-            _limit(owner.slot_seconds),
-            _limit(owner.dollars),
-            "yes" if owner.code else "no",
-        )
+        (owner.name, *(_limit(getattr(owner, limit)) for limit in LIMITS), " ".join(owner.rights) or "-")
         for owner in owners.all().values()
     ]
     say(*table(header, rows).splitlines())
@@ -173,10 +183,10 @@ def _owner_of(owners: Owners, name: str) -> Owner:
 
 
 def _changed(owner: Owner, options: Namespace) -> Owner:
-    values = {
-        "weight": options.weight, "at_once": options.at_once, "slot_seconds": options.slot_seconds,
-        "dollars": options.dollars, "code": None if options.code is None else options.code == "yes",
-    }  # fmt: skip
+    values = {name: getattr(options, name) for name in LIMITS}
+    for name in RIGHTS:
+        answer = getattr(options, name)
+        values[name] = None if answer is None else answer == "yes"
     return replace(owner, **{key: value for key, value in values.items() if value is not None})
 
 
@@ -185,5 +195,6 @@ def _limit(value: float | None) -> str:
 
 
 _VERBS: dict[str, Callable[[Owners, str, Namespace], None]] = {
-    "add": _add, "change": _change, "list": _list, "token": _token, "tokens": _tokens, "revoke": _revoke,
+    "add": _add, "change": _change, "remove": _remove, "list": _list, "token": _token, "tokens": _tokens,
+    "revoke": _revoke,
 }  # fmt: skip

@@ -15,6 +15,7 @@ from marless.reports.digits import figure
 from marless.reports.text import counted, money, seconds, table
 from marless_server.admission import with_settings
 from marless_server.client import DEFAULT_URL, OVER, TOKEN, TOKEN_FILE, URL, RemoteRun, RemoteStudy, Server, connect
+from marless_server.mcp_tools import tool_server
 
 EXAMPLES = f"""examples:
   marless server check my_run.toml         its price, without a submission
@@ -27,6 +28,9 @@ EXAMPLES = f"""examples:
   marless server stop r3f9a1c22b0d4        or a study, s41c07be2a9d3
   marless server resume r3f9a1c22b0d4 stop.rounds=200
   marless server get r3f9a1c22b0d4         its folder, runs/r3f9a1c22b0d4
+  marless server keep r3f9a1c22b0d4        until you release or delete it
+  marless server delete r3f9a1c22b0d4      with its folder on the server
+  marless server mcp                       tools for language models, over stdio
 
 Your token is in {TOKEN_FILE}, or in the variable
 {TOKEN}."""
@@ -48,6 +52,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("runs"), metavar="FOLDER", help="get: where to put it (default: runs)"
     )
+    parser.add_argument("--changes", action="store_true", help="mcp: tools may also submit, stop and resume runs")
     common.json(parser)
 
 
@@ -145,9 +150,27 @@ def _get(server: Server, options: Namespace) -> int:
     return _tell({"folder": str(path)}, options, str(path))
 
 
+def _keep(server: Server, options: Namespace) -> int:
+    run = _run(server, options)
+    run.keep(options.verb == "keep")
+    return _show_status(run.status(), options)
+
+
+def _mcp(server: Server, options: Namespace) -> int:
+    tool_server(server, options.changes).run()
+    return FINISHED
+
+
+def _delete(server: Server, options: Namespace) -> int:
+    run = _run(server, options)
+    run.delete()
+    return _tell({"deleted": run.id}, options, f"deleted {run.id}")
+
+
 _VERBS: dict[str, Callable[[Server, Namespace], int]] = {
     "submit": _submit, "check": _check, "runs": _runs, "status": _status, "watch": _watch, "stop": _stop,
-    "resume": _resume, "get": _get, "pool": _pool,
+    "resume": _resume, "get": _get, "pool": _pool, "keep": _keep, "release": _keep, "delete": _delete,
+    "mcp": _mcp,
 }  # fmt: skip
 
 

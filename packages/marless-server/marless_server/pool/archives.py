@@ -11,7 +11,7 @@ from marless.runs.folder import RunFolder
 from marless.runs.upkeep.archives import SUFFIX, pack
 from marless_server.store.runs import Conflict
 
-_PREFIX = ".archive-"
+_PREFIX, DELETED = ".archive-", ".deleted-"
 
 
 class ArchiveClaims:
@@ -34,8 +34,8 @@ class ArchiveClaims:
 
 
 def remove_leftovers(places: Path) -> None:
-    """Remove the archives of a server that was killed."""
-    for path in places.glob(f"{_PREFIX}*"):
+    """Remove the archives and deleted runs of a server that was killed."""
+    for path in (*places.glob(f"{_PREFIX}*"), *places.glob(f"{DELETED}*")):
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -11,6 +11,7 @@ from marless.backends.local import LocalBackend
 from marless.coordinator.errors import one_line
 from marless.infra.local.task_pool import TaskPool
 from marless.runs.train_and_resume import with_limits
+from marless.runs.upkeep.disk_space import size_of
 from marless.signals import Signals
 from marless.studies.pooled_run import PooledRun
 from marless.studies.study_run import StudyRun
@@ -183,6 +184,7 @@ class PoolDriver:
         for work in works:
             work.pooled.close()
             del self._ends[work.run.name]
+            self._runs.measure(work.run.name, size_of(run_root(self._root, work.run.name)))
             self._claims.give(work.run.name)
 
     def _record(self, work: _Work) -> None:

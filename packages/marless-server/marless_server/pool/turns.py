@@ -64,13 +64,15 @@ def _has_all(owner: Owner, runs: Mapping[str, int]) -> bool:
 
 
 def over_quota(owner: Owner, usage: Mapping[str, Usage]) -> str:
-    """Return which quota of the day an owner has used up, '' for none."""
+    """Return which quota of the day or of the disk an owner has used up, '' for none."""
     used = usage.get(owner.name, Usage(owner=owner.name))
     advice = "is used up; it begins again at 00:00 UTC"
     if owner.slot_seconds is not None and used.slot_seconds >= owner.slot_seconds:
         return f"quota: {owner.name}'s {owner.slot_seconds:g} slot-seconds a day {advice}"
     if owner.dollars is not None and used.dollars >= owner.dollars:
         return f"quota: {owner.name}'s ${owner.dollars:g} a day {advice}"
+    if owner.disk_gb is not None and used.bytes >= owner.disk_gb * 1e9:
+        return f"quota: {owner.name}'s runs take all of their {owner.disk_gb:g} GB; delete some"
     return ""
 
 

@@ -52,7 +52,14 @@ ALTER TABLE runs ADD COLUMN setting TEXT NOT NULL DEFAULT '';
 ALTER TABLE runs ADD COLUMN rounds INTEGER;
 CREATE INDEX runs_by_study ON runs (study)
 """
-MIGRATIONS = (_FIRST, _STUDIES)
+_ADMINISTRATION = """
+ALTER TABLE owners ADD COLUMN admin INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE owners ADD COLUMN disk_gb REAL;
+ALTER TABLE owners ADD COLUMN keep_days REAL;
+ALTER TABLE runs ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN keep INTEGER NOT NULL DEFAULT 0
+"""
+MIGRATIONS = (_FIRST, _STUDIES, _ADMINISTRATION)
 """Statements that bring a file from each version of its tables to the next. A later version adds to the end."""
 
 

@@ -5,6 +5,7 @@ import hmac
 import os
 import secrets
 import sqlite3
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -28,7 +29,10 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
         at_once: number of runs that train at once. None: no limit
         slot_seconds: seconds that slots serve the owner's tasks, per day (UTC). None: no limit
         dollars: dollars on the bills of the owner's runs, per day (UTC). None: no limit
+        disk_gb: size of the owner's runs, in GB (10^9 bytes). None: no limit
+        keep_days: days until a run that is over is deleted, unless its owner keeps it. None: never
         code: whether configurations may name code, programs, services, loggers and files
+        admin: whether the owner may change all owners in the browser
     """
 
     name: str
@@ -36,8 +40,24 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     at_once: int | None = None
     slot_seconds: float | None = None
     dollars: float | None = None
+    disk_gb: float | None = None
+    keep_days: float | None = None
     code: bool = False
+    admin: bool = False
     created_at: str = ""
+
+    @property
+    def rights(self) -> list[str]:
+        """The names of the owner's rights."""
+        return [name for name in RIGHTS if getattr(self, name)]
+
+
+LIMITS = {"weight": 1e6, "at_once": 1e6, "slot_seconds": 1e9, "dollars": 1e9, "disk_gb": 1e9, "keep_days": 1e5}
+"""The attributes of an owner that are numbers above 0, and their largest values."""
+
+
+RIGHTS = ("code", "admin")
+"""The attributes of an owner that are rights."""
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,8 +81,9 @@ class Owners:
         return {owner.name: owner for owner in self._database.rows(Owner, "SELECT * FROM owners ORDER BY name")}
 
     def add(self, owner: Owner) -> None:
-        """Store a new owner. Raises `UserError` for a bad name, and for a name that exists."""
+        """Store a new owner. Raises `UserError` for a bad name or limit, and for a name that exists."""
         require_name(owner.name, "owner")
+        _require_limits(owner)
 
         def _insert(connection: sqlite3.Connection) -> None:
             if fetch(connection, Owner, "SELECT * FROM owners WHERE name = ?", [owner.name]):
@@ -74,8 +95,20 @@ class Owners:
         self._database.write(_insert)
 
     def change(self, owner: Owner) -> None:
-        """Replace the weight, quotas and rights of an owner."""
+        """Replace the weight, quotas and rights of an owner. Raises `UserError` for a bad limit."""
+        _require_limits(owner)
         self._database.write(lambda connection: _store(connection, owner))
+
+    def remove(self, name: str) -> None:
+        """Remove an owner without runs, with all tokens. The audit and the usage stay. Raises `UserError`."""
+
+        def _delete(connection: sqlite3.Connection) -> None:
+            if connection.execute("SELECT COUNT(*) FROM runs WHERE owner = ?", [name]).fetchone()[0]:
+                raise UserError(f"{name} has runs. Stop them, and delete them first")
+            connection.execute("DELETE FROM tokens WHERE owner = ?", [name])
+            connection.execute("DELETE FROM owners WHERE name = ?", [name])
+
+        self._database.write(_delete)
 
     def new_token(self, name: str) -> str:
         """Make a token for an owner, and return its text. Only its hash is stored. Raises `UserError`."""
@@ -114,8 +147,21 @@ class Owners:
         owners = self._database.rows(Owner, "SELECT * FROM owners WHERE name = ?", [tokens[0].owner])
         return (owners[0], token_id) if owners else None
 
+    def stamps(self, token_id: str) -> list[str]:
+        """Return the stamps of the forms of a token's holder: of today (UTC), and of yesterday."""
+        today = datetime.now(UTC).date()
+        days = [today, today - timedelta(days=1)]
+        return [hmac.new(self._key, f"form-{token_id}-{day}".encode(), hashlib.sha256).hexdigest() for day in days]
+
     def _digest(self, token_id: str, secret: str) -> bytes:
         return hmac.digest(self._key, f"{token_id}-{secret}".encode(errors="replace"), hashlib.sha256)
+
+
+def _require_limits(owner: Owner) -> None:
+    for name, most in LIMITS.items():
+        value = getattr(owner, name)
+        if value is not None and not 0 < value <= most:
+            raise UserError(f"{name}: {value:g} is no number above 0, and at most {most:g}")
 
 
 def _store(connection: sqlite3.Connection, owner: Owner) -> None:

@@ -15,6 +15,7 @@ from marless_server.store.database import Database, fetch
 
 Status = Literal["queued", "running", "stopped", "finished", "failed"]
 STATUSES: tuple[Status, ...] = ("queued", "running", "stopped", "finished", "failed")
+OVER: tuple[Status, ...] = ("stopped", "finished", "failed")
 Wish = Literal["", "stop", "restart"]
 """The owner's wish for a run that trains: none, to stop it, or to continue with other limits."""
 
@@ -32,6 +33,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         served_s: seconds of slots that ran its tasks
         study: id of the study that the run belongs to, '' for none
         setting: the run's name in its study
+        bytes: size of its folder when it last stopped or ended
+        keep: whether the run stays, although its owner's `keep_days` are over
     """
 
     id: str
@@ -51,6 +54,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     served_s: float
     study: str
     setting: str
+    bytes: int
+    keep: bool
 
 
 class RunRow(RunState, frozen=True, kw_only=True):
@@ -115,11 +120,12 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """The slot-seconds and dollars of an owner on one day (UTC)."""
+    """The slot-seconds and dollars of an owner on one day (UTC), and the size of all the owner's runs."""
 
     owner: str
     slot_seconds: float = 0.0
     dollars: float = 0.0
+    bytes: int = 0
 
 
 class Remark(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +140,7 @@ def joining(run: NewRun, number: int) -> RunRow:
     row = msgspec.structs.asdict(run)
     return RunRow(
         **row, number=number, id="", limits="[]", status="queued", wish="", reason="", created_at=now(), began_at="",
-        ended_at="", round=0, score=None, dollars=0.0, seconds=0.0, served_s=0.0,
+        ended_at="", round=0, score=None, dollars=0.0, seconds=0.0, served_s=0.0, bytes=0, keep=False,
     )  # fmt: skip
 
 
@@ -142,6 +148,7 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True):
     """A line of the audit: a request that changed something, or was refused."""
 
     time: str
+    owner: str
     token: str
     action: str
     subject: str
@@ -280,6 +287,35 @@ class Runs:
 
         self._database.write(_update)
 
+    def measure(self, run: str, size: int) -> None:
+        """Store the size of a run's folder, in bytes."""
+        query = "UPDATE runs SET bytes = ? WHERE id = ?"
+        self._database.write(lambda connection: connection.execute(query, [size, run]))
+
+    def keep(self, run: str, is_kept: bool) -> None:
+        """Keep a run although its owner's `keep_days` are over, or no longer."""
+        query = "UPDATE runs SET keep = ? WHERE id = ?"
+        self._database.write(lambda connection: connection.execute(query, [is_kept, run]))
+
+    def delete(self, run: str) -> None:
+        """Delete the row and the log of a run. Raises `Conflict` while it waits or trains."""
+
+        def _delete(connection: sqlite3.Connection) -> None:
+            if (status := _row(connection, run).status) not in OVER:
+                raise Conflict(f"it is {status}. Only a run that has stopped or ended can be deleted")
+            connection.execute("DELETE FROM remarks WHERE run = ?", [run])
+            connection.execute("DELETE FROM runs WHERE id = ?", [run])
+
+        self._database.write(_delete)
+
+    def expired(self, owner: str, before: str) -> list[RunRow]:
+        """Return an owner's runs that were over before a time (UTC in ISO format), without runs that are kept."""
+        query = (
+            "SELECT * FROM runs WHERE owner = ? AND NOT keep AND status IN ('stopped', 'finished', 'failed')"
+            " AND COALESCE(NULLIF(ended_at, ''), created_at) < ? ORDER BY number"
+        )
+        return self._database.rows(RunRow, query, [owner, before])
+
     def queue_again(self) -> int:
         """Queue the runs that trained when the server ended. Return their number."""
 
@@ -309,9 +345,14 @@ class Runs:
         self._database.write(_update)
 
     def used_today(self) -> dict[str, Usage]:
-        """Return each owner's usage of today (UTC)."""
-        rows = self._database.rows(Usage, "SELECT owner, slot_seconds, dollars FROM usage WHERE day = ?", [_today()])
-        return {row.owner: row for row in rows}
+        """Return each owner's usage of today (UTC), and the size of the owner's runs."""
+        query = (
+            "SELECT name AS owner, COALESCE(usage.slot_seconds, 0) AS slot_seconds,"
+            " COALESCE(usage.dollars, 0) AS dollars,"
+            " (SELECT COALESCE(SUM(bytes), 0) FROM runs WHERE owner = name) AS bytes"
+            " FROM owners LEFT JOIN usage ON usage.owner = name AND day = ?"
+        )
+        return {row.owner: row for row in self._database.rows(Usage, query, [_today()])}
 
     def remark(self, run: str, text: str) -> None:
         """Add a line to the log of a run."""
@@ -327,10 +368,10 @@ class Runs:
         values = (now(), owner, token, action, " ".join(subject.split())[:200])
         self._database.write(lambda connection: connection.execute(query, values))
 
-    def deeds(self, owner: str, most: int) -> list[Deed]:
-        """Return the last lines of the audit about an owner, the newest first."""
-        query = "SELECT time, token, action, subject FROM audit WHERE owner = ? ORDER BY number DESC LIMIT ?"
-        return self._database.rows(Deed, query, [owner, most])
+    def deeds(self, owner: str | None, most: int) -> list[Deed]:
+        """Return the last lines of the audit about an owner, or about all owners, the newest first."""
+        query = "SELECT * FROM audit WHERE ? IS NULL OR owner = ? ORDER BY number DESC LIMIT ?"
+        return self._database.rows(Deed, query, [owner, owner, most])
 
 
 def _add(connection: sqlite3.Connection, run: NewRun) -> RunRow:
@@ -347,7 +388,10 @@ def _study(connection: sqlite3.Connection, study: str) -> list[RunRow]:
 
 
 def _row(connection: sqlite3.Connection, run: str) -> RunRow:
-    return fetch(connection, RunRow, "SELECT * FROM runs WHERE id = ?", [run])[0]
+    """Return a run. Raises `Conflict` if another request has deleted it."""
+    if rows := fetch(connection, RunRow, "SELECT * FROM runs WHERE id = ?", [run]):
+        return rows[0]
+    raise Conflict("it was deleted")
 
 
 def _remark(connection: sqlite3.Connection, run: str, text: str) -> None:

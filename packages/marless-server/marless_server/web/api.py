@@ -1,6 +1,5 @@
 """The API: resources and verbs below /api/v1."""
 
-import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -9,13 +8,13 @@ from msgspec.structs import replace
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from marless.coordinator.config.schema import ConfigError, RunConfig
 from marless.coordinator.errors import UserError
-from marless.functions.encoding import Undecodable, to_json
+from marless.functions.encoding import Undecodable, from_json, to_json
 from marless.functions.errors import StorageFault
 from marless.functions.text.terminal_text import visible_text
 from marless.program import program_name
@@ -24,6 +23,7 @@ from marless.runs.folder import METRICS
 from marless.studies.study_file import StudyFile
 from marless_server import admission
 from marless_server.pool.archives import archive
+from marless_server.pool.deletion import delete_run
 from marless_server.store.runs import STATUSES, Conflict, NewRun, RunRow, Status
 from marless_server.web import resources
 from marless_server.web.answers import (
@@ -42,6 +42,7 @@ from marless_server.web.answers import (
     SubmittedRun,
     SubmittedStudy,
 )
+from marless_server.web.bodies import body_of
 from marless_server.web.guard import Caller
 from marless_server.web.openapi import GZIP, JSON, TEXT, TOML, Operation, document, parameter
 from marless_server.web.problems import Problem, of_settings
@@ -50,7 +51,6 @@ from marless_server.web.resources import Lab
 _T = TypeVar("_T")
 
 PREFIX = "/api/v1"
-MOST_BODY_BYTES, _BODY_S = 1 << 18, 20.0
 _MOST_ROWS, _LONGEST_KEY = 200, 200
 _WHOLE = {"type": "integer", "minimum": 0, "maximum": 1 << 53}
 _KEY = parameter(
@@ -127,6 +127,14 @@ class Api:
                 admission.Limits,
             ),
             Operation(
+                "PATCH", run, self._patch, "Keep a run although the days of its owner are over, or no longer.",
+                {200: Run}, (), admission.Changes,
+            ),
+            Operation(
+                "DELETE", run, self._delete, "Delete a run that has stopped or ended, with its folder.", {200: Run},
+                (409,),
+            ),
+            Operation(
                 "GET", f"{run}/rounds", self._rounds, "The rounds of a run.", {200: RoundPage},
                 parameters=[_AFTER, _LIMIT],
             ),
@@ -156,7 +164,7 @@ class Api:
         price = resources.forecast(self._lab, [run], config.stop.dollars)
         [row], is_new = self._lab.runs.submit([run])
         if is_new:
-            self._note(sender, "submit", row.id)
+            self._lab.note(sender, "submit", row.id)
         answer = SubmittedRun(**resources.run_fields(row, self._lab.queue.turns()), price=price)
         return _json(answer, 201 if is_new else 200, {"Location": f"{PREFIX}/runs/{row.id}"})
 
@@ -176,7 +184,7 @@ class Api:
         sender, runs, price = caller(request), *self._new_study(request, body)
         rows, is_new = self._lab.runs.submit(runs)
         if is_new:
-            self._note(sender, "submit", rows[0].study)
+            self._lab.note(sender, "submit", rows[0].study)
         turns = self._lab.queue.turns()
         listed = [resources.run_of(row, turns) for row in rows]
         place = {"Location": f"{PREFIX}/studies/{rows[0].study}"}
@@ -202,7 +210,7 @@ class Api:
         for row in rows:
             if row.status in ("queued", "running"):
                 self._lab.runs.stop(row.id)
-        self._note(caller(request), "stop", rows[0].study)
+        self._lab.note(caller(request), "stop", rows[0].study)
         return self._study_answer(self._study_rows(request))
 
     def _resume_study(self, request: Request) -> Response:
@@ -210,7 +218,7 @@ class Api:
         for row in rows:
             if row.status in ("stopped", "failed"):
                 self._lab.runs.resume(row.id, [])
-        self._note(caller(request), "resume", rows[0].study)
+        self._lab.note(caller(request), "resume", rows[0].study)
         return self._study_answer(self._study_rows(request))
 
     def _study_answer(self, rows: Sequence[RunRow]) -> Response:
@@ -255,11 +263,30 @@ class Api:
 
     def _stop(self, request: Request) -> Response:
         row = self._lab.runs.stop(self._row(request).id)
-        self._note(caller(request), "stop", row.id)
+        self._lab.note(caller(request), "stop", row.id)
         return _json(resources.run_of(row))
 
     async def _resume(self, request: Request) -> Response:
         return await _with_body(request, self._go_on)
+
+    async def _patch(self, request: Request) -> Response:
+        return await _with_body(request, self._changed)
+
+    def _changed(self, request: Request, body: bytes) -> Response:
+        row = self._row(request)
+        try:
+            is_kept = from_json(body, admission.Changes).keep
+        except Undecodable as error:
+            raise Problem(400, f"the body cannot be read: {error}") from error
+        self._lab.runs.keep(row.id, is_kept)
+        self._lab.note(caller(request), "keep" if is_kept else "release", row.id)
+        return _json(resources.run_of(self._row(request), self._lab.queue.turns()))
+
+    def _delete(self, request: Request) -> Response:
+        row = self._row(request)
+        delete_run(self._lab.runs, self._lab.claims, self._lab.root, row.id)
+        self._lab.note(caller(request), "delete", row.id)
+        return _json(resources.run_of(row))
 
     def _go_on(self, request: Request, body: bytes) -> Response:
         row = self._row(request)
@@ -268,7 +295,7 @@ class Api:
         except Undecodable as error:
             raise Problem(400, f"the body cannot be read: {error}") from error
         row = self._lab.runs.resume(row.id, limits, rounds)
-        self._note(caller(request), "resume", f"{row.id} {' '.join(limits)}")
+        self._lab.note(caller(request), "resume", f"{row.id} {' '.join(limits)}")
         return _json(resources.run_of(row, self._lab.queue.turns()))
 
     def _rounds(self, request: Request) -> Response:
@@ -287,7 +314,7 @@ class Api:
         row = self._row(request)
         block = archive(self._lab.folder(row), self._lab.claims, self._lab.root)
         path = block.__enter__()
-        self._note(caller(request), "archive", row.id)
+        self._lab.note(caller(request), "archive", row.id)
         return FileResponse(
             path,
             media_type="application/gzip",
@@ -304,15 +331,19 @@ class Api:
             raise Problem(404, "you have no such run", "run")
         return row
 
-    def _note(self, sender: Caller, action: str, subject: str) -> None:
-        self._lab.runs.audit(sender.owner.name, sender.token, action, subject)
-        self._lab.board.news.set()
-
 
 def caller(request: Request) -> Caller:
     """Return the sender of the request."""
     result: Caller = request.scope["caller"]
     return result
+
+
+def form_fields(request: Request) -> Mapping[str, str]:
+    """Return the form of the request, which the guard has read. Raises `Problem` for a program, which sends none."""
+    fields: Mapping[str, str] | None = request.scope.get("form")
+    if fields is None:
+        raise Problem(415, f"only a browser sends forms. Programs use {PREFIX}", "content-type")
+    return fields
 
 
 def _key_of(request: Request) -> str | None:
@@ -347,19 +378,8 @@ def _health(request: Request) -> Response:
 
 
 async def _with_body(request: Request, answer: Callable[[Request, bytes], Response]) -> Response:
-    """Read the body within bounds of size and time, and answer in another thread."""
-    body = bytearray()
-    try:
-        async with asyncio.timeout(_BODY_S):
-            async for part in request.stream():
-                body += part
-                if len(body) > MOST_BODY_BYTES:
-                    raise Problem(413, f"a body has at most {MOST_BODY_BYTES:,} bytes")
-    except TimeoutError:
-        raise Problem(408, f"the body took more than {_BODY_S:g} s") from None
-    except ClientDisconnect:
-        raise Problem(400, "the body ended early") from None
-    return await run_in_threadpool(answer, request, bytes(body))
+    """Read the body, and answer in another thread."""
+    return await run_in_threadpool(answer, request, await body_of(request))
 
 
 def whole_number(request: Request, name: str, default: int, most: int = 1 << 53) -> int:

@@ -11,10 +11,14 @@ from starlette.types import ASGIApp
 from marless.coordinator.config.schema import ConfigError
 from marless.coordinator.errors import UserError
 from marless.functions.errors import StorageFault
+from marless_server.web.admin import AdminPages
 from marless_server.web.api import Api, problem_of
+from marless_server.web.changes import ChangePages
 from marless_server.web.guard import Guard
-from marless_server.web.page import STYLE, Pages
+from marless_server.web.layout import STYLE
+from marless_server.web.page import Pages
 from marless_server.web.problems import Problem
+from marless_server.web.rates import Rates
 from marless_server.web.resources import Lab
 
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
@@ -22,19 +26,21 @@ HEADERS = {
     "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; frame-ancestors 'none';"
     " base-uri 'none'; form-action 'self'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # Without a referrer, browsers send forms with `Origin: null`.
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+SCREENS = (Api, Pages, ChangePages, AdminPages)
 _ERRORS = (Problem, HTTPException, ConfigError, UserError, StorageFault, Exception)
 
 
-def application(lab: Lab, hosts: Collection[str]) -> ASGIApp:
+def application(lab: Lab, hosts: Collection[str], rates: Rates | None = None) -> ASGIApp:
     """Return the application of a lab, which answers to these values of the header Host."""
     inner = Starlette(
-        routes=[*Api(lab).routes(), *Pages(lab).routes()],
+        routes=[route for kind in SCREENS for route in kind(lab).routes()],
         exception_handlers=dict.fromkeys(_ERRORS, problem_of),
     )
     inner.router.redirect_slashes = False
-    return Guard(inner, lab.owners.holder, hosts, HEADERS)
+    return Guard(inner, lab.owners, hosts, HEADERS, rates or Rates())

@@ -17,8 +17,9 @@ from marless_server.web.answers import ProblemDetails
 
 JSON, TOML, TEXT, GZIP = "application/json", "application/toml", "text/plain", "application/gzip"
 _REFERENCE = "#/components/schemas/{name}"
-# Any request may get these: a header that is there twice, no token, another site, another host, a full disk.
-_COMMON = (400, 401, 403, 421, 503)
+# Any request may get these: a header that is there twice, no token, another site, another host, too many requests, a
+# full disk.
+_COMMON = (400, 401, 403, 421, 429, 503)
 _BODY = (408, 413, 422)
 _PLACE = re.compile(r"{(\w+)}")
 

@@ -1,10 +1,9 @@
-"""The pages for a browser, which only reads: pool, runs, a run, a comparison, a check of a configuration, the owner."""
+"""The pages for a browser: pool, runs, a run, a comparison, a check of a configuration, the owner."""
 
-from collections.abc import Sequence
-from importlib.resources import files
+import secrets
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from marless.coordinator.config.nested_tables import flatten
@@ -12,24 +11,22 @@ from marless.coordinator.config.schema import ConfigError
 from marless.coordinator.core.state import RoundLine
 from marless.coordinator.errors import UserError, one_line
 from marless.functions.encoding import Undecodable
-from marless.page.markup import Html, element, html, join, pairs, table
+from marless.page.markup import Html, element, pairs, table
 from marless.reports import journal
 from marless.reports.text import money, seconds
 from marless.runs.folder import METRICS
 from marless_server import admission
-from marless_server.store.owners import Owner
 from marless_server.store.runs import STATUSES, RunRow, Usage
 from marless_server.web import page_parts as parts
 from marless_server.web import resources
 from marless_server.web.answers import Price
 from marless_server.web.api import caller, whole_number
+from marless_server.web.changes import FORM_KEY
+from marless_server.web.guard import Caller
+from marless_server.web.layout import form, hidden, page, refusal
 from marless_server.web.resources import Lab
 
-STYLE = files("marless.page").joinpath("page.css").read_text("utf-8") + files("marless_server.web").joinpath(
-    "page.css"
-).read_text("utf-8")
 _MOST_RUNS, _MOST_COMPARED, _MOST_REMARKS, _MOST_DEEDS = 100, 8, 50, 30
-_SCREENS = {"/": "Pool", "/runs": "Runs", "/submit": "Submit", "/me": "Me"}
 _EXAMPLE = 'task = "mpe/simple_spread"\nrounds = 50\n'
 
 
@@ -61,7 +58,7 @@ class Pages:
             element("h2", "Owners"),
             parts.owner_table(pool.owners),
         ]
-        return _page("Pool", content, "/")
+        return page(caller(request), "Pool", content, "/")
 
     def _runs(self, request: Request) -> Response:
         owner, before = caller(request).owner.name, whole_number(request, "before", 0)
@@ -69,8 +66,11 @@ class Pages:
         turns = self._lab.queue.turns()
         if not rows:
             text = "You have no runs. Submit one with: marless server submit FILE.toml"
-            return _page(
-                "Runs", [element("p", "There are no earlier runs." if before else text, class_="note")], "/runs"
+            return page(
+                caller(request),
+                "Runs",
+                [element("p", "There are no earlier runs." if before else text, class_="note")],
+                "/runs",
             )
         older = f"/runs?before={rows[-1].number}" if len(rows) == _MOST_RUNS else ""
         links = [
@@ -83,29 +83,36 @@ class Pages:
             parts.run_table([resources.run_of(row, turns) for row in rows]),
             action="/compare",
         )
-        return _page("Runs", [form, element("p", *links, class_="pages")], "/runs")
+        return page(caller(request), "Runs", [form, element("p", *links, class_="pages")], "/runs")
 
     def _run(self, request: Request) -> Response:
         row = self._lab.runs.find(caller(request).owner.name, request.path_params["run"])
         if row is None:
-            return _page("No such run", [], "/runs", 404)
+            return page(caller(request), "No such run", [], "/runs", 404)
         remarks = self._lab.runs.remarks(row.id)[-_MOST_REMARKS:]
         content = [
             element("p", f"{row.task}, {row.algorithm}, seed {row.seed}", class_="lead"),
             pairs(parts.facts(resources.details_of(row, self._lab.queue.turns()))),
+            element(
+                "div",
+                *(form(caller(request), f"/runs/{row.id}/{verb}", text) for verb, text in _verbs(row)),
+                class_="verbs",
+            ),
             parts.curves({"": self._lines(row)}),
             element("h2", "Log"),
             element("pre", "\n".join(f"{remark.time} {remark.text}" for remark in remarks)),
             element("h2", "Configuration"),
             element("pre", row.config.strip()),
         ]
-        return _page(row.id, content, "/runs")
+        return page(caller(request), row.id, content, "/runs")
 
     def _compare(self, request: Request) -> Response:
         names, owner = request.query_params.getlist("run")[:_MOST_COMPARED], caller(request).owner.name
         rows = [row for name in dict.fromkeys(names) if (row := self._lab.runs.find(owner, name))]
         if not rows:
-            return _page("Compare", [element("p", f"Choose up to {_MOST_COMPARED} of your runs.")], "/runs")
+            return page(
+                caller(request), "Compare", [element("p", f"Choose up to {_MOST_COMPARED} of your runs.")], "/runs"
+            )
         runs = [resources.details_of(row, ()) for row in rows]
         settings = {run.id: {key: str(value) for key, value in flatten(run.config).items()} for run in runs}
         keys = dict.fromkeys(key for values in settings.values() for key in values)
@@ -124,36 +131,34 @@ class Pages:
             element("h2", "Settings that differ"),
             table(header, [(key, *(settings[run.id].get(key, parts.NONE) for run in runs)) for key in differing]),
         ]
-        return _page("Compare", content, "/runs")
+        return page(caller(request), "Compare", content, "/runs")
 
     def _submit(self, request: Request) -> Response:
         text = request.query_params.get("config", "")
-        form = element(
+        check = element(
             "form",
             element("label", "Configuration (TOML)", for_="config"),
             element("textarea", text or _EXAMPLE, id="config", name="config", spellcheck="false"),
             element("button", "Check, and forecast"),
             action="/submit",
         )
-        content = [
-            self._checked(caller(request).owner, text) if text else html(""),
-            form,
-            element("h2", "Put it into the queue"),
-            element("p", "A browser only reads. Programs submit, with your token:"),
-            element("pre", "marless server submit my_run.toml"),
-        ]
-        return _page("Submit", content, "/submit")
+        content = [*(self._checked(caller(request), text) if text else ()), check]
+        return page(caller(request), "Submit", content, "/submit")
 
-    def _checked(self, owner: Owner, text: str) -> Html:
-        """Return the result of a check: the forecast, or the line about the error."""
+    def _checked(self, sender: Caller, text: str) -> list[Html]:
+        """Return the forecast with a form that submits, or the line about the error."""
         try:
             document = admission.document_of(text.encode(), True)
-            config = admission.checked_config(document, owner.code, self._lab.board.gpus)
+            config = admission.checked_config(document, sender.owner.code, self._lab.board.gpus)
         except (Undecodable, ConfigError, UserError, admission.Forbidden) as error:
-            return element("p", one_line(error), class_="refused", role="alert")
-        run = resources.new_run(config, owner, None, text.encode())
+            return [refusal(one_line(error))]
+        run = resources.new_run(config, sender.owner, None, text.encode())
         price = resources.forecast(self._lab, [run], config.stop.dollars)
-        return pairs([("task", config.task.name), ("algorithm", config.algorithm.name), *_forecast(price)])
+        fields = [hidden("config", text), hidden(FORM_KEY, secrets.token_hex(16))]
+        return [
+            pairs([("task", config.task.name), ("algorithm", config.algorithm.name), *_forecast(price)]),
+            form(sender, "/submit", "Put it into the queue", *fields),
+        ]
 
     def _me(self, request: Request) -> Response:
         owner = caller(request).owner
@@ -162,10 +167,6 @@ class Pages:
             (token.id, parts.time(token.created_at), token.revoked or "valid")
             for token in self._lab.owners.tokens(owner.name)
         ]
-        deeds = [
-            (parts.time(deed.time), deed.token, deed.action, deed.subject)
-            for deed in self._lab.runs.deeds(owner.name, _MOST_DEEDS)
-        ]
         rights = "may name code" if owner.code else "installed tasks and algorithms only"
         content = [
             element("p", f"{owner.name}, weight {owner.weight:g}, {rights}", class_="lead"),
@@ -173,12 +174,21 @@ class Pages:
             element("h2", "Tokens"),
             table(("token", "made", "state"), tokens),
             element("h2", "Requests that changed something"),
-            table(("time", "token", "action", "subject"), deeds) if deeds else element("p", "None yet.", class_="note"),
+            parts.deed_table(self._lab.runs.deeds(owner.name, _MOST_DEEDS)),
         ]
-        return _page("Me", content, "/me")
+        return page(caller(request), "Me", content, "/me")
 
     def _lines(self, row: RunRow) -> list[RoundLine]:
         return [*journal.read(self._lab.folder(row).path / METRICS)]
+
+
+def _verbs(row: RunRow) -> list[tuple[str, str]]:
+    """Return the verbs that a run's state allows, with the texts of their buttons."""
+    stays = ("release", "Do not keep it") if row.keep else ("keep", "Keep it")
+    if row.status in ("queued", "running"):
+        return [("stop", "Stop"), stays]
+    verbs = [("resume", "Resume"), stays, ("delete", "Delete")]
+    return verbs[1:] if row.status == "finished" else verbs
 
 
 def _forecast(price: Price) -> list[tuple[object, object]]:
@@ -189,20 +199,3 @@ def _forecast(price: Price) -> list[tuple[object, object]]:
         ("ends in", unknown if price.ends_in_s is None else seconds(price.ends_in_s)),
         ("source", price.text),
     ]
-
-
-def _page(title: str, content: Sequence[Html], screen: str, status: int = 200) -> Response:
-    head = join(
-        [
-            Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'),
-            element("title", f"{title} - MARLess"),
-            Html(f"<style>{STYLE}</style>"),
-        ]
-    )
-    links = [
-        element("a", name, href=path, **({"aria_current": "page"} if path == screen else {}))
-        for path, name in _SCREENS.items()
-    ]
-    note = element("footer", "Times are UTC. Load the page again to see what changed.")
-    body = join([element("nav", *links), element("main", element("h1", title), *content, note)])
-    return HTMLResponse(f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>', status)

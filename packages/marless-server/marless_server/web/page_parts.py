@@ -8,7 +8,7 @@ from marless.page.markup import Html, element, html, join, table
 from marless.reports.digits import figure as number
 from marless.reports.text import counted, money, seconds
 from marless_server.store.owners import Owner
-from marless_server.store.runs import Usage
+from marless_server.store.runs import Deed, Usage
 from marless_server.web.answers import DetailedRun, OwnerUse, Pool, QueuePlace, Run
 
 NONE = "-"
@@ -74,12 +74,22 @@ def run_table(runs: Sequence[Run]) -> Html:
     return table(header, rows, numbers=(3, 4, 5, 8))
 
 
+def deed_table(deeds: Sequence[Deed]) -> Html:
+    """Return lines of the audit."""
+    if not deeds:
+        return element("p", "None yet.", class_="note")
+    rows = [(time(deed.time), deed.owner, deed.token or NONE, deed.action, deed.subject) for deed in deeds]
+    return table(("time", "owner", "token", "action", "subject"), rows)
+
+
 def quota_rows(owner: Owner, usage: Usage) -> list[tuple[object, object]]:
     """Return an owner's use of today and its limits."""
     return [
         ("runs that train at once", "no limit" if owner.at_once is None else f"at most {owner.at_once}"),
         ("slot-seconds today", _use(usage.slot_seconds, owner.slot_seconds, f"{usage.slot_seconds:,.0f}")),
         ("dollars today", _use(usage.dollars, owner.dollars, money(usage.dollars))),
+        ("GB of runs", _use(usage.bytes / 1e9, owner.disk_gb, f"{usage.bytes / 1e9:,.3f}")),
+        ("old runs", _retention(owner.keep_days)),
     ]
 
 
@@ -130,6 +140,10 @@ def score(run: Run) -> str:
 def run_link(run: str | None) -> Html:
     """Return a link to a run. There is none to runs of others."""
     return html(NONE) if run is None else element("a", run, href=f"/runs/{run}")
+
+
+def _retention(days: float | None) -> str:
+    return "stay" if days is None else f"are deleted after {days:g} days, unless you keep them"
 
 
 def _use(used: float, limit: float | None, text: str) -> Html:

@@ -19,6 +19,7 @@ from marless_server.pool.turns import Turn, over_quota
 from marless_server.store.owners import Owner, Owners
 from marless_server.store.runs import NewRun, RunRow, Runs, RunState, Usage, joining
 from marless_server.web.answers import DetailedRun, OwnerUse, Pool, Price, QueuePlace, Run, SlotUse
+from marless_server.web.guard import Caller
 
 _AT_ONCE = "it begins at once"
 
@@ -33,6 +34,11 @@ class Lab:
     board: Board
     claims: ArchiveClaims
     root: Path
+
+    def note(self, sender: Caller, action: str, subject: str) -> None:
+        """Write a change into the audit, and wake the pool."""
+        self.runs.audit(sender.owner.name, sender.token, action, subject)
+        self.board.news.set()
 
     def folder(self, row: RunRow) -> RunFolder:
         """Return the folder of a run."""

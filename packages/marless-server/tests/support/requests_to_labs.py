@@ -1,9 +1,12 @@
 """A lab without a network: requests go to its application as a server would pass them on."""
 
 import asyncio
+import base64
 import json
+import tomllib
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from marless_server.pool.archives import ArchiveClaims
 from marless_server.pool.driver import Board, Queue
@@ -14,6 +17,7 @@ from marless_server.web.api import PREFIX
 from marless_server.web.app import application
 from marless_server.web.resources import Lab
 
+ATTACKS = tomllib.loads(Path(__file__).parents[1].joinpath("attacks.toml").read_text("utf-8"))
 HOST = "127.0.0.1:8765"
 SMALL = {
     "task": {"name": "toy/signal"}, "algorithm": {"hidden": [8]}, "actors": {"num_envs": 8}, "stop": {"rounds": 4},
@@ -50,13 +54,13 @@ class TestLab(ExitStack):
         (folder / "runs").mkdir()
         self.app = application(self.lab, [HOST])
 
-    def send(self, method, path, body=b"", headers=(), host=HOST, query="", kind="http"):
+    def send(self, method, path, body=b"", headers=(), host=HOST, query="", kind="http", client="127.0.0.1"):
         """The answer to a request with exactly these headers and a host."""
         names = [(b"host", host.encode())] if host is not None else []
         pairs = [*names, *((name.lower().encode(), value.encode()) for name, value in headers)]
         scope = {
             "type": kind, "method": method, "path": path, "raw_path": path.encode(), "query_string": query.encode(),
-            "headers": pairs, "server": ("127.0.0.1", 8765), "client": ("127.0.0.1", 5), "scheme": "http",
+            "headers": pairs, "server": ("127.0.0.1", 8765), "client": (client, 5), "scheme": "http",
             "root_path": "", "http_version": "1.1",
         }  # fmt: skip
         answer, parts = Answer(), [body[start : start + 65536] for start in range(0, len(body), 65536)] or [b""]
@@ -89,3 +93,19 @@ class TestLab(ExitStack):
         answer = self.call(owner, "POST", "/submissions", SMALL | settings)
         assert answer.status == 201, answer.body
         return answer.json["id"]
+
+
+def logins(lab):
+    """The headers of each kind of sender. The owner of the run is Ana."""
+    basic = {name: base64.b64encode(f"me:{token}".encode()).decode() for name, token in lab.tokens.items()}
+    texts = {
+        "program": f"Bearer {lab.tokens['ana']}", "other": f"Bearer {lab.tokens['ben']}",
+        "browser": f"Basic {basic['ana']}", "other browser": f"Basic {basic['ben']}",
+    }  # fmt: skip
+    return {name: [("authorization", text)] for name, text in texts.items()} | {"stranger": []}
+
+
+def stamped(lab, text):
+    """A body with the stamps of both owners' pages."""
+    stamps = {name: lab.owners.stamps(token.split("-")[1])[0] for name, token in lab.tokens.items()}
+    return text.replace("OWN", stamps["ana"]).replace("OTHER", stamps["ben"])
