@@ -16,12 +16,13 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core.opponents import takes_identity
 from marless.coordinator.core.sides import classes_by_side
 from marless.coordinator.placement.list_price import RoundPrice
 from marless.coordinator.rules import grouping, roles, scaling, similarity, trend
 from marless.coordinator.rules.roles import RoleHistory
 from marless.coordinator.rules.scaling_history import ScalingHistory, Signal, convexity
-from marless.coordinator.rules.sharing import BASES, SHARING_MODES
+from marless.coordinator.rules.sharing import BASES, SHARING_MODES, all_
 from marless.coordinator.rules.trend import TrendHistory
 from marless.functions.algorithms.registry import algorithm
 from marless.functions.codec import unpack_table
@@ -131,9 +132,10 @@ def summaries(config: RunConfig, controller: ControllerState) -> tuple[SummaryNa
     """The summaries that the learners of the coming round compute."""
     available = algorithm(config.algorithm.name).summaries
     names: set[SummaryName] = {*scaling.needs(config.scaling.rule)}
-    if "behaviour" in available:
-        names.add("behaviour")
     mode = SHARING_MODES[config.sharing.rule]
+    acts_alike = mode.initial is all_ and not mode.switches and not takes_identity(config.sharing)
+    if "behaviour" in available and not acts_alike:
+        names.add("behaviour")
     if mode.roles and not controller.roles.rounds_to_skip:
         names.add("rewards")
     deciding = len(controller.trend.window) + 1 >= config.trend.window and not controller.shared
@@ -363,6 +365,8 @@ def _scores(config: RunConfig, team: Team, controller: ControllerState, signals:
 def _diversity(spec: EnvSpec, team: Team, signals: RoundSignals) -> float | None:
     """System neural diversity of the largest class of agents that learn, by the Jensen-Shannon distance."""
     agents = max((tuple(sorted({*kind.agents} & {*team.learners})) for kind in spec.classes), key=len)
+    if len({team.groups[agent] for agent in agents}) == 1 and not team.identity:
+        return 0.0
     if not all(f"behaviour/{agent_name(agent)}" in signals.tables for agent in agents):
         return None
     distance = similarity.DISTANCES["jsd"]

@@ -127,9 +127,8 @@ def test_a_round_without_a_finished_episode_leaves_the_trend_as_it_was():
 
 
 def test_equal_rounds_give_equal_decisions():
-    assert after(3, settings(*DYNAMIC, "sharing.grouping=kmeans")) == after(
-        3, settings(*DYNAMIC, "sharing.grouping=kmeans")
-    )
+    config = settings(*DYNAMIC, "sharing.grouping=kmeans")
+    assert after(3, config) == after(3, config)
 
 
 def test_diversity_is_the_mean_distance_of_the_largest_class():
@@ -137,6 +136,10 @@ def test_diversity_is_the_mean_distance_of_the_largest_class():
     entropy = -(0.1 * np.log(0.1) + 0.9 * np.log(0.9))
     apart = np.sqrt(np.log(2) - entropy)
     assert after(1, settings()).diversity == pytest.approx(4 / 6 * apart, rel=1e-5)
+    # A network that does not know its agents: their tables are not needed.
+    alike = settings("sharing.rule=all", "sharing.identity=false")
+    assert after(1, alike, Team(groups=(0, 0, 0, 0, 4), identity=False), show=lambda: round_signals(())).diversity == 0
+    assert summaries(alike, ControllerState()) == ()
 
 
 def test_learners_compute_only_the_summaries_that_a_rule_reads():
@@ -151,8 +154,7 @@ def test_learners_compute_only_the_summaries_that_a_rule_reads():
 
 
 def test_rounds_are_looked_at_by_dynamic_sharing_and_by_every_scaling_rule_but_constant():
-    assert not looks_at_rounds(settings())
-    assert not looks_at_rounds(settings("sharing.rule=all"))
+    assert not looks_at_rounds(settings()) and not looks_at_rounds(settings("sharing.rule=all"))
     assert looks_at_rounds(settings("sharing.rule=dynamic"))
     assert looks_at_rounds(settings("scaling.rule=shuffled:gns"))
 
