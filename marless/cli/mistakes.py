@@ -95,13 +95,18 @@ def _setting_for(problem: str, word: str, value: str, argv: Sequence[str]) -> st
 def setting_of(text: str) -> str:
     """Return the setting for the name of an algorithm or an environment. Return '' for another text.
 
-    A word with a slash is an environment, unless it begins with a folder that exists.
+    A word with a slash is an environment, unless it begins with a folder that exists. ``my_module:make`` names a
+    PettingZoo environment.
     """
+    from marless.functions.environments.language_task_names import is_language_task
     from marless.functions.environments.task_names import is_known
+    from marless.functions.plug_in_registry import is_reference
 
     if text in _algorithms():
         return f"algorithm.name={text}"
-    return f"task.name={text}" if is_known(text) or ("/" in text and not Path(text).parent.is_dir()) else ""
+    is_task = is_known(text) or is_language_task(text) or ("/" in text and not Path(text).parent.is_dir())
+    prefix = "" if is_task else "pettingzoo:"
+    return f"task.name={prefix}{text}" if is_task or is_reference(text) else ""
 
 
 def unknown_word(text: str) -> str:

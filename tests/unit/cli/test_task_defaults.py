@@ -59,7 +59,6 @@ def test_ppo_begins_with_large_steps_where_it_was_measured_and_the_length_of_the
 @pytest.mark.parametrize(
     "settings, rounds",
     [
-        (["task.name=smax/3m"], 400),
         (["task.name=smax/3m", "preset=quick", "stop.dollars=1"], 400),
         (["task.name=smax/3m", "preset=good"], 4000),
         (["preset=quick"], 150),

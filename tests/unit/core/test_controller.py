@@ -136,7 +136,7 @@ def test_diversity_is_the_mean_distance_of_the_largest_class():
     entropy = -(0.1 * np.log(0.1) + 0.9 * np.log(0.9))
     apart = np.sqrt(np.log(2) - entropy)
     assert after(1, settings()).diversity == pytest.approx(4 / 6 * apart, rel=1e-5)
-    # A network that does not know its agents: their tables are not needed.
+    # Agents act alike, so learners make no tables.
     alike = settings("sharing.rule=all", "sharing.identity=false")
     assert after(1, alike, Team(groups=(0, 0, 0, 0, 4), identity=False), show=lambda: round_signals(())).diversity == 0
     assert summaries(alike, ControllerState()) == ()

@@ -112,13 +112,11 @@ def run(options: Namespace) -> int:
 
 
 def _as_setting(text: str) -> str:
-    """Return the setting for the name of an environment. ``my_module:make`` names a PettingZoo environment."""
+    """Return the setting for the name of an environment. ``my_module.py`` is a PettingZoo environment."""
     if "=" in text or text.endswith(".toml"):
         return text
-    if setting := setting_of(text):
-        return setting
-    is_code = text.endswith(".py") or (":" in text and not is_language_task(text))
-    return f"task.name={'pettingzoo:' if is_code else ''}{text.removesuffix('.py')}"
+    module = text.removesuffix(".py")
+    return setting_of(text) or f"task.name={'pettingzoo:' * (module != text)}{module}"
 
 
 class _Length(NamedTuple):
