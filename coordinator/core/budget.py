@@ -55,11 +55,11 @@ def allowed_s(plan: Plan, state: State, node: Node) -> float:
     """
     item = node.item
     limit = plan.size_of(item.function).timeout_s
-    if (cap := plan.config.stop.dollars) is None:
+    if (cap := _cap(plan)) is None:
         return limit
     slot = state.slots.get(node.name)
     patience = 2.0 ** (slot.failures if slot else 0)
-    share = Decimal(str(cap)) * UNSEEN_SHARE / item.concurrent_items / _dollars_per_second(plan, item.memory_mb)
+    share = cap * UNSEEN_SHARE / item.concurrent_items / _dollars_per_second(plan, item.memory_mb)
     expected_s = max(LEAST_S, float(share))
     if item.kind in state.slowest:
         measured_s = max(LEAST_S, SLACK * state.slowest[item.kind] * item.weight / 1000)
@@ -71,6 +71,12 @@ def allowed_s(plan: Plan, state: State, node: Node) -> float:
     return min(limit, round(expected_s * patience, 3))
 
 
+def _cap(plan: Plan) -> Decimal | None:
+    """Return the bill that the run may reach by its own cap and by the tenant's budget, None without limit."""
+    caps = [] if plan.config.stop.dollars is None else [Decimal(str(plan.config.stop.dollars))]
+    return min([*caps, *([plan.allowance.dollars] if plan.allowance else [])], default=None)
+
+
 def affordable(plan: Plan, state: State, nodes: list[Node]) -> bool:
     """Return whether the bill stays under the cap if waiting attempts, `nodes` and final evaluations cost their most.
 
@@ -78,6 +84,11 @@ def affordable(plan: Plan, state: State, nodes: list[Node]) -> bool:
     """
     cap = plan.config.stop.dollars
     return cap is None or most_dollars(plan, state, nodes) <= Decimal(str(cap))
+
+
+def is_granted(plan: Plan, state: State, nodes: list[Node]) -> bool:
+    """Return whether the bill stays within the tenant's budget if the attempts of `affordable` cost their most."""
+    return plan.allowance is None or most_dollars(plan, state, nodes) <= plan.allowance.dollars
 
 
 def least_cap(plan: Plan, state: State, nodes: list[Node]) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from marless.coordinator.core import budget
-from marless.coordinator.core.budget import affordable, allowed_s
+from marless.coordinator.core.budget import affordable, allowed_s, is_granted
 from marless.coordinator.core.controller import is_payable
 from marless.coordinator.core.events import Abandoned, Finishing, Stopped
 from marless.coordinator.core.planning.next_placement import round_price
@@ -52,11 +52,9 @@ def decide(plan: Plan, state: State) -> Command:
         return _nothing_trained(plan, state, ready) if reason == "dollars" and not state.round else Finishing(reason)
     if not ready:
         return Wait() if waiting else Advance()
-    if PHASES[state.phase].optional and (event := _abandon_reason(plan, state, ready)):
-        return Wait() if waiting else Abandoned(event)
-    if ending := _stop_reason(plan, state, ready):
+    if obstacle := _obstacle(plan, state, ready):
         # The attempts in flight are paid for: their reports are awaited first.
-        return Wait() if waiting else ending
+        return Wait() if waiting else obstacle
     if plan.platform.at_once is not None:
         ready = ready[: max(0, plan.platform.at_once - len(waiting))]
     if not ready:
@@ -103,6 +101,15 @@ def _nothing_trained(plan: Plan, state: State, nodes: list[Node]) -> Stopped:
     needed = max(listed, budget.least_cap(plan, state, [*nodes, *coming_learners(plan, state)]))
     what = "a round with the evaluations at the end may cost more than"
     return Stopped("stopped", f"{what} stop.dollars ({cap:g}); a resume needs stop.dollars={needed:g}")
+
+
+def _obstacle(plan: Plan, state: State, ready: list[Node]) -> Command | None:
+    """The command if the `ready` attempts must not start."""
+    if plan.allowance and not is_granted(plan, state, ready):
+        return Wait() if plan.allowance.grows else Stopped("stopped", plan.allowance.reason)
+    if PHASES[state.phase].optional and (event := _abandon_reason(plan, state, ready)):
+        return Abandoned(event)
+    return _stop_reason(plan, state, ready)
 
 
 def _abandon_reason(plan: Plan, state: State, ready: list[Node]) -> str:

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import UnsetType, field, structs
 
@@ -29,6 +29,9 @@ from marless.functions.messages.message import Message, Ref
 from marless.functions.messages.order import LanguageModel
 from marless.functions.messages.team import Team
 from marless.functions.messages.usage import CallUse, Usage
+
+if TYPE_CHECKING:
+    from marless.coordinator.governor.tenant_budget import Allowance
 
 Phase = Literal["describe", "initialise", "round", "regroup", "trial", "final", "absolute"]
 Status = Literal["running", "finished", "stopped", "failed"]
@@ -81,6 +84,8 @@ class Plan:
     """What the back-end promises."""
     inputs: RunInputs = NO_INPUTS
     """What the run is given."""
+    allowance: "Allowance | None" = None
+    """The rest of the tenant's budget for the run, None without a budget."""
 
     def limited(self, dollars: float | None, **platform: int) -> "Plan":
         """The plan that costs at most `dollars`, on a platform that differs in these fields."""

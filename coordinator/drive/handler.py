@@ -9,7 +9,8 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from aws_lambda_powertools import Logger, Metrics
@@ -17,12 +18,12 @@ from aws_lambda_powertools.metrics import MetricUnit
 from msgspec.structs import asdict
 
 from marless.coordinator.core import budget
-from marless.coordinator.core.state import Plan
+from marless.coordinator.core.state import Plan, State
 from marless.coordinator.drive import lease, run_manifest
 from marless.coordinator.drive.completion_reports import Detached
 from marless.coordinator.drive.detached_turn import CloudPorts, TurnResult, take_turn
 from marless.coordinator.drive.lease import Lease
-from marless.coordinator.drive.ledger_items import STATE, LedgerJournal, Unresumable
+from marless.coordinator.drive.ledger_items import STATE, LedgerJournal, Unresumable, load_state
 from marless.coordinator.drive.ports import Ports
 from marless.coordinator.pricing.bill import Meter
 from marless.functions.encoding import to_json
@@ -30,6 +31,9 @@ from marless.functions.errors import StaleVersion, StorageFault
 from marless.infra.aws.detached_ports import Deployed, RunPorts, own_deployment
 from marless.infra.entry.instrumentation import instrument
 from marless.infra.local.own_process import OwnTime
+
+if TYPE_CHECKING:
+    from marless.coordinator.governor.tenant_budget import Allowance
 
 # The most characters of a problem in a lease.
 _LONGEST_PROBLEM = 400
@@ -100,6 +104,8 @@ class Coordinator:
             problem = f"{type(error).__name__}: {error}"
             self._log.exception(problem)
             self._let_go(run, outside, version, problem)
+            with suppress(StaleVersion):
+                self._close_share(run)
             self._count_failed_run()
             return {"run": run, "problem": problem}
 
@@ -120,6 +126,7 @@ class Coordinator:
         platform = msgspec.structs.replace(manifest.platform, coordinator_mb=self._memory_mb)
         plan, sender = replace(manifest.plan(), platform=platform), self._deployed.sender(manifest.functions)
         plan, granted_bytes = self._limited(manifest.study, plan) if manifest.study else (plan, ())
+        plan = replace(plan, allowance=self._allowance(plan, outside))
         ports = Ports(outside.storage, outside.ledger, sender, LedgerJournal(outside.ledger), self._repeated)
 
         cloud = CloudPorts(outside.completions, outside.heads, sender, time.time)
@@ -130,7 +137,10 @@ class Coordinator:
         result = take_turn(plan, ports, cloud, detached, dispatching, current.resume)
         after = result.after
         self._emit_metrics(plan, result)
-        if after.status != "running" or not (dispatching or after.waiting):
+        is_over = after.status != "running" or not (dispatching or after.waiting)
+        if plan.allowance:
+            self._settle(plan, after, is_over)
+        if is_over:
             self._let_go(plan.run, outside, version, "")
             if manifest.study:
                 with suppress(StorageFault):  # the sweep wakes it, too
@@ -144,6 +154,32 @@ class Coordinator:
         from marless.coordinator.drive import study_governor
 
         return study_governor.limited(self._deployed, study, plan)
+
+    def _allowance(self, plan: Plan, outside: RunPorts) -> "Allowance | None":
+        """Return the run's allowance. Reads and writes of the budget are billed to the deployment, like a sweep."""
+        from marless.coordinator.governor import tenant_budget
+
+        def _bill() -> Decimal:
+            state = load_state(outside.ledger)
+            return budget.dollars(plan, state.meter) if state else Decimal(0)
+
+        day = time.strftime("%Y-%m-%d", time.gmtime())
+        return tenant_budget.enter(self._deployed.budget, plan.run, _bill, day)
+
+    def _settle(self, plan: Plan, state: State, is_over: bool) -> None:
+        """Write the run's bill into the tenant's budget, and the bill that it may reach before its next turn."""
+        from marless.coordinator.governor import tenant_budget
+
+        at_end, bill = budget.with_waiting(plan, state), budget.dollars(plan, state.meter)
+        most = budget.dollars(plan, at_end) if is_over else budget.most_dollars(plan, state, [])
+        tenant_budget.change(
+            self._deployed.budget, lambda before: tenant_budget.with_bill(before, plan.run, bill, most, not is_over)
+        )
+
+    def _close_share(self, run: str) -> None:
+        from marless.coordinator.governor import tenant_budget
+
+        tenant_budget.change(self._deployed.budget, lambda before: tenant_budget.without_turns(before, run))
 
     def _count_failed_run(self) -> None:
         self._metrics.add_metric(name="FailedRuns", unit=MetricUnit.Count, value=1)

@@ -7,7 +7,8 @@ class DeploymentRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """A tenant's deployment when the run began, and the run's name there, which stays when its folder is moved.
 
     `functions` are the published versions that the run uses, by 'actor', 'learner', 'evaluator', 'coordinator'.
-    `memory_mb` and `timeout_s` are their settings. At most `width` functions run at once.
+    `memory_mb` and `timeout_s` are their settings. At most `width` functions run at once. `owner` is the AWS user who
+    began the run, '' for runs of earlier programs.
     """
 
     run: str
@@ -20,3 +21,4 @@ class DeploymentRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     memory_mb: dict[str, int]
     timeout_s: dict[str, int]
     width: int
+    owner: str = ""

@@ -33,6 +33,7 @@ class Deployed:
         self.settings, self._cloud, self.retries = settings, cloud, cloud.retries
         spill = S3Storage(cloud, settings.bucket, settings.listing)
         self.live = DynamoLedger(cloud, settings.table, settings.live, spill)
+        self.budget = DynamoLedger(cloud, settings.table, settings.budget, spill)
         self._lambda = cloud.client("lambda")
         self._open: dict[str, RunPorts] = {}
         self._senders: dict[frozenset[tuple[str, str]], EventInvoker] = {}

@@ -48,3 +48,8 @@ class Settings:
     def live(self) -> str:
         """The partition that lists the tenant's detached runs."""
         return f"live/{self.tenant}"
+
+    @property
+    def budget(self) -> str:
+        """The partition of the tenant's budget."""
+        return f"budget/{self.tenant}"

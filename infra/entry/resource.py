@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aws_lambda_powertools import Logger
@@ -30,13 +30,16 @@ _OUTCOMES = MessagePackDecoder[CallOutcome](CallOutcome)
 
 
 class ResourceFunction:
-    """The Lambda handler of a resource, one for each execution environment. Its variables name the resource."""
+    """The Lambda handler of a resource, one for each execution environment. Its variables name the resource.
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    `clock` gives seconds. The handler reads its token again after `_TOKEN_S` of them.
+    """
+
+    def __init__(self, environment: Mapping[str, str], clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = Settings.from_environment(environment)
         self._own = OWN_RESOURCE.decode(environment[SERVES])
         self._cloud, self._log = Cloud.here(), Logger()
-        self._token_until = 0.0
+        self._clock, self._token_until = clock, 0.0
 
     def __call__(self, event: dict[str, Any], context: Any) -> Any:
         """The `CallOutcome` of one attempt at a call."""
@@ -59,7 +62,7 @@ class ResourceFunction:
 
     def _read_token(self) -> None:
         """Put the resource's token into its variable. Raises `StorageFault`."""
-        if not self._own.token or time.monotonic() < self._token_until:
+        if not self._own.token or self._clock() < self._token_until:
             return
         with storage_errors("read", f"the token {self._own.token}"):
             reply = self._cloud.client("ssm").get_parameter(Name=self._own.token, WithDecryption=True)
@@ -69,7 +72,7 @@ class ResourceFunction:
         if os.environ.get(variable) != token:
             KINDS.close()  # a service keeps its token
         os.environ[variable] = token
-        self._token_until = time.monotonic() + _TOKEN_S
+        self._token_until = self._clock() + _TOKEN_S
 
 
 def _fitting(outcome: CallOutcome) -> CallOutcome:

@@ -40,7 +40,8 @@ _PLAY = {
     "replay", "report", "log", "export",
 }  # fmt: skip
 # Commands of other packages, and the extras that install this project's packages.
-_EXTRAS = {"serve": "server", "server": "server", "cloud prune": "cloud"}
+_OF_CLOUD = ("archive", "bill", "budget", "prune", "remove", "restore", "runs")
+_EXTRAS = {"serve": "server", "server": "server", **{f"cloud {name}": "cloud" for name in _OF_CLOUD}}
 _GUESTS = Registry[ModuleType]("marless.commands", {}, "command {}".format, error=UserError, extras=_EXTRAS)
 # Columns of the overview, and the fewest columns for the explanation of an example.
 _WIDTH, _NARROW = 79, 24

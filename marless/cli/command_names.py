@@ -55,6 +55,8 @@ FAMILIES = {
         "archive": "write a run of the cloud into one file",
         "restore": "bring a run of the cloud back from that file",
         "remove": "delete runs in the cloud",
+        "budget": "show and set the dollars a day and a month of detached runs",
+        "bill": "print the dollars of a month by owner, kind and run",
         "prune": "list and delete unneeded parts of a deployment",
     },
 }

@@ -1,9 +1,12 @@
 """Finding a tenant's deployment, and fitting a run to it."""
 
+import re
+
 from msgspec.structs import asdict, replace
 
 from marless.backends import registry
 from marless.backends.base import TENANT, Connection, LocatedDeployment, RemoteBackend
+from marless.cloud.accounts import caller
 from marless.cloud.run_resources import fit_resources
 from marless.coordinator.config.defaults import placed_in_cloud
 from marless.coordinator.config.schema import Function, Functions, RunConfig
@@ -114,6 +117,8 @@ def _deployment_ref(run: str, deployment: Deployment, cloud: Cloud) -> Deploymen
         memory_mb=dict(deployment.memory_mb),
         timeout_s=dict(deployment.timeout_s),
         width=deployment.concurrency or account_concurrency(cloud),
+        # Of arn:aws:iam::ACCOUNT:user/anna and of arn:aws:sts::ACCOUNT:assumed-role/trainer/anna.
+        owner=re.split("[:/]", caller(cloud).arn)[-1],
     )
 
 

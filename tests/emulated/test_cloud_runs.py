@@ -6,9 +6,9 @@ import pytest
 from emulated_runs import detach, same, summary
 
 from marless.backends import registry
-from marless.cloud.cloud_runs import CloudRuns
 from marless.infra.aws.dynamodb import DynamoLedger
 from marless.infra.aws.s3 import S3Storage
+from marless_cloud.cloud_runs import CloudRuns
 
 HERE = ("--backend", "emulated")
 CHANGES = ((S3Storage, "put"), (S3Storage, "delete"), (DynamoLedger, "commit"), (DynamoLedger, "remove"))

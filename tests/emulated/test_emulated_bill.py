@@ -15,6 +15,7 @@ from emulated_runs import summary
 from marless.coordinator.pricing.bill import LOG_BYTES
 from marless.functions.function_specs import DEPLOYED
 
+HERE = ("--backend", "emulated")
 # For each task, 50 ms at 1,769 MB: rounding, the runtime's work around the handler, and an environment's work after
 # its last report. On a slow or loaded machine it takes longer, as the handler's own work does: no more than a third.
 UNSEEN_GB_S, UNSEEN_SHARE = Decimal("0.086"), Decimal(1) / 3
@@ -71,6 +72,15 @@ def test_a_driven_run_is_billed_what_the_account_counted(place, marless, name, s
     assert (written["plan"], read["plan"], read["lease"]) == (5, 2, 2) and written["lease"] >= 2
     assert set(written) == set(read) == {"state", "checkpoint", "plan", "lease"}
     assert 0 < counted.requests("GET", by="operator") <= 16
+    # At the list prices of us-east-1.
+    own = {row["run"]: row for row in map(json.loads, marless("cloud", "bill", "--json", *HERE).out)}[name]
+    dollars = {role: float(counted.gb_s(role)) * 0.0000133334 for role in DEPLOYED if counted.gb_s(role)}
+    puts, gets = counted.requests("PUT", "LIST"), counted.requests("GET", by="function") + counted.requests("HEAD")
+    units = 0.625 * (written["state"] + written["checkpoint"]) + 0.125 * (read["state"] + read["checkpoint"] - 1)
+    dollars |= {"requests": counted.billed_requests * 0.2 / 1e6, "storage": (5 * puts + 0.4 * gets + units) / 1e6}
+    dollars["transfer"] = sum(call["answer"] for call in counted.calls) * 0.09 / 2**30
+    assert {kind: own["kinds"][kind] for kind in dollars} == pytest.approx(dollars)
+    assert own["dollars"] == pytest.approx(sum(dollars.values()) + own["kinds"].get("logs", 0))
 
 
 def test_the_default_placement_in_the_cloud_is_the_cheapest_with_the_same_weights(place, marless):

@@ -3,14 +3,16 @@
 Every caller belongs to tenant alpha. A place is ``<tenant of the bucket>:<tenant of the key>/<rest of the key>``.
 """
 
+import csv
 import http.client
+import json
 from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import permission_questions as asking
 import pytest
-from attacks import Attack, attacks
 from botocore.exceptions import ClientError
 from permission_questions import (
     DATASET,
@@ -79,85 +81,10 @@ def others_objects() -> Iterator[Question]:
         yield who, asking.list_under, f"{place}/rounds/", NO
 
 
-# Role, action, place, and whether it is allowed.
-OBJECTS: list[Question] = [
-    ("Actor", asking.head, f"alpha:alpha/{POLICIES}", YES),
-    ("Actor", asking.put_tagged, f"alpha:alpha/{TRAJECTORY}", YES),
-    ("Actor", asking.put_tagged_otherwise, f"alpha:alpha/{TRAJECTORY}", NO),
-    ("Actor", asking.put_tagged_twice, f"alpha:alpha/{TRAJECTORY}", NO),
-    ("Actor", asking.put_tagged, f"alpha:alpha/{DESCRIBED}", NO),
-    ("Learner", asking.put_tagged, f"alpha:alpha/{POLICIES}", NO),
-    ("Actor", asking.delete_many, f"alpha:alpha/{TRAJECTORY}", NO),
-    ("Actor", asking.get_version, f"alpha:alpha/{POLICIES}", NO),
-    ("Actor", asking.upload_once, f"alpha:alpha/{TRAJECTORY}", YES),
-    ("Actor", asking.upload_once, f"alpha:alpha/{POLICIES}", NO),
-    ("Coordinator", asking.delete_many, f"alpha:alpha/{LEARNER}", YES),
-    ("Coordinator", asking.delete_many, f"alpha:beta/{LEARNER}", NO),
-    # A role that must distinguish missing from forbidden objects may list.
-    ("Actor", asking.list_under, "alpha:alpha/rounds/000001/", YES),
-    ("Actor", asking.list_under, "alpha:alpha/ledger/", NO),
-    ("Actor", asking.list_all, "alpha", NO),
-    ("Coordinator", asking.list_under, "alpha:alpha/rounds/", YES),
-    ("Coordinator", asking.list_under, "alpha:alpha/ledger/state/", YES),
-    ("Coordinator", asking.list_all, "alpha", NO),
-    # No role replaces an object or writes without a condition.
-    ("Actor", asking.put_always, f"alpha:alpha/{TRAJECTORY}", NO),
-    ("Actor", asking.overwrite, f"alpha:alpha/{TRAJECTORY}", NO),
-    ("Learner", asking.overwrite, f"alpha:alpha/{POLICIES}", NO),
-    ("Learner", asking.put_if_match, f"alpha:alpha/{POLICIES}", NO),
-    ("Actor", asking.upload, f"alpha:alpha/{TRAJECTORY}", NO),
-    ("Coordinator", asking.overwrite, f"alpha:alpha/{POLICIES}", NO),
-    ("operator", asking.overwrite, f"alpha:alpha/{POLICIES}", NO),
-    ("operator", asking.put, f"alpha:alpha/{POLICIES}", YES),
-    ("operator", asking.upload, f"alpha:alpha/{POLICIES}", NO),
-    ("operator", asking.upload_once, f"alpha:alpha/{POLICIES}", YES),
-    # A copy needs read permission and cannot be conditional; parts of a copy need no condition.
-    ("Actor", asking.copy, f"alpha:alpha/{POLICIES}", NO),
-    ("Actor", asking.copy_part, f"alpha:alpha/{POLICIES}", YES),
-    ("Actor", asking.copy_part, f"alpha:alpha/{LEARNER}", NO),
-    ("operator", asking.copy, f"alpha:alpha/{POLICIES}", NO),
-]
-
-ITEMS: list[Question] = [
-    # Workers report the end of a task, and cannot read the ledger.
-    ("Actor", asking.add_member, "alpha:sets/alpha2/r/1/0/0", NO),
-    ("Actor", asking.add_member, "alpha:sets/alpha", NO),
-    ("Actor", asking.add_member, "alpha:live/alpha", NO),
-    *((who, asking.add_member, "alpha:sets/alpha/r/1/0/0", YES) for who in ROLES),
-    *((who, asking.add_member_and_read_all, "alpha:sets/alpha/r/1/0/0", NO) for who in WORKERS),
-    *((who, asking.set_another_attribute, "alpha:sets/alpha/r/1/0/0", NO) for who in WORKERS),
-    *((who, asking.set_if_another_attribute, "alpha:sets/alpha/r/1/0/0", NO) for who in WORKERS),
-    *((who, asking.add_member, "alpha:sets/beta/r/1/0/0", NO) for who in ROLES),
-    *((who, asking.add_member, "beta:sets/alpha/r/1/0/0", NO) for who in ROLES),
-    *((who, asking.add_member, "alpha:run/alpha/r", NO) for who in WORKERS),
-    *((who, asking.add_member, "alpha:run/alpha/study:s", NO) for who in WORKERS),
-    *((who, asking.get_item, "alpha:run/alpha/study:s", NO) for who in WORKERS),
-    *((who, asking.get_item, "alpha:sets/alpha/r/1/0/0", NO) for who in WORKERS),
-    *((who, asking.put_item, "alpha:sets/alpha/r/1/0/0", NO) for who in WORKERS),
-    *((who, asking.delete_item, "alpha:sets/alpha/r/1/0/0", NO) for who in WORKERS),
-    *((who, asking.query, "alpha:run/alpha/r", NO) for who in WORKERS),
-    *((who, asking.batch, "alpha:sets/alpha/r/1/0/0", NO) for who in WORKERS),
-    ("Actor", asking.transact, "alpha:sets/alpha/r/1/0/0", NO),
-    # Nothing returns values in a transaction, which the role's condition demands.
-    ("Actor", asking.transact_updates, "alpha:sets/alpha/r/1/0/1", NO),
-    ("Actor", asking.transact_updates, "alpha:sets/beta/r/1/0/1", NO),
-    ("Actor", asking.transact_updates, "alpha:run/alpha/r", NO),
-    # The coordinator keeps the ledgers, the sets and the list of live runs of its tenant.
-    ("Coordinator", asking.get_item, "alpha:run/alpha/r", YES),
-    ("Coordinator", asking.put_item, "alpha:run/alpha/r", YES),
-    ("Coordinator", asking.delete_item, "alpha:live/alpha", YES),
-    ("Coordinator", asking.query, "alpha:live/alpha", YES),
-    ("Coordinator", asking.batch, "alpha:sets/alpha/r/1/0/1", YES),
-    ("Coordinator", asking.put_item, "alpha:run/alpha/study:s", YES),
-    ("Coordinator", asking.get_item, "alpha:run/beta/r", NO),
-    ("Coordinator", asking.get_item, "alpha:run/beta/study:s", NO),
-    ("Coordinator", asking.put_item, "alpha:run/beta/study:s", NO),
-    ("Coordinator", asking.put_item, "beta:run/alpha/r", NO),
-    ("Coordinator", asking.query, "alpha:live/beta", NO),
-    ("Coordinator", asking.batch, "alpha:run/beta/r", NO),
-    ("Coordinator", asking.transact, "alpha:run/alpha/r", YES),
-    ("Coordinator", asking.transact, "alpha:run/beta/r", NO),
-]
+with Path(__file__).with_name("requests.csv").open(encoding="utf-8", newline="") as file:
+    REQUESTS: list[Question] = [
+        (row["who"], getattr(asking, row["call"]), row["place"], row["may"] == "yes") for row in csv.DictReader(file)
+    ]
 
 # The functions each role may call, on a published version or an alias; none of beta's.
 CALLED = {
@@ -188,8 +115,12 @@ def lines_and_letters() -> Iterator[Question]:
         yield who, asking.send, "beta", NO
 
 
-QUESTIONS = [*own_objects(), *others_objects(), *OBJECTS, *ITEMS, *calls(), *lines_and_letters()]
-ATTACKS = list(zip(attacks("alpha"), attacks("beta"), strict=True))
+QUESTIONS = [*own_objects(), *others_objects(), *REQUESTS, *calls(), *lines_and_letters()]
+# Attacks by third-party code with the credentials of the function that runs it: service, operation, and fields of the
+# request. They are for resources of TENANT's stack and of its account. An object need not exist.
+ATTACKS = Path(__file__).with_name("attacks.json").read_text(encoding="utf-8")
+Attack = tuple[str, str, dict[str, Any]]
+OWN, OTHERS = (json.loads(ATTACKS.replace("TENANT", tenant)) for tenant in ("alpha", "beta"))
 
 
 def _name(question: Question) -> str:
@@ -209,7 +140,7 @@ def test_a_role_may_do_what_it_has_to_and_nothing_else(place: TenantsAccount, qu
         assert allowed
 
 
-@pytest.mark.parametrize(("own", "others"), ATTACKS, ids=[f"{own[0]} {own[1]}" for own, _ in ATTACKS])
+@pytest.mark.parametrize(("own", "others"), [*zip(OWN, OTHERS, strict=True)], ids=[" ".join(own[:2]) for own in OWN])
 def test_nobody_gets_further_than_that(place: TenantsAccount, own: Attack, others: Attack) -> None:
     for who, (service, operation, fields) in [*((who, own) for who in ROLES), ("Actor", others)]:
         call = getattr(place.client("alpha", who, service), operation)

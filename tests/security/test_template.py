@@ -236,7 +236,7 @@ def test_a_role_is_held_to_its_tenants_keys(name: str) -> None:
             assert all(resource.startswith(beginning) for resource in listed(statement["Resource"]))
         elif service == "dynamodb":
             keys = listed(condition["ForAllValues:StringLike"]["dynamodb:LeadingKeys"])
-            assert all(re.fullmatch(r"(run|sets)/alpha/\*|live/alpha", key) for key in keys)
+            assert all(re.fullmatch(r"(run|sets)/alpha/\*|(live|budget)/alpha", key) for key in keys)
             assert condition["Null"] == {"dynamodb:LeadingKeys": "false"}
         elif service == "lambda":
             called = r"arn:aws:lambda:us-east-1:123456789012:function:marless-alpha-[a-z]+(-image)?:\*"

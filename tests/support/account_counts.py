@@ -74,7 +74,7 @@ def run_of(count):
         found = RUN.match(first)
         return found and found[1]
     scope = first.split("/")
-    return "".join(rest[:1]) if scope[0] == "live" else scope[2]
+    return "".join(rest[:1]) if scope[0] in ("live", "budget") else scope[2]
 
 
 def kind_of(count):

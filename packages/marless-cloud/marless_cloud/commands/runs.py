@@ -21,7 +21,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Prints a row for every run. The size counts the run's objects."""
-    from marless.cloud.cloud_runs import CloudRuns
+    from marless_cloud.cloud_runs import CloudRuns
 
     show(CloudRuns(registry.remote(options.backend), options.tenant, options.region).rows(), options)
     return FINISHED

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,10 +13,12 @@ from marless.coordinator.core.state import Plan
 from marless.coordinator.drive import lease, run_manifest
 from marless.coordinator.drive.ledger_items import CHECKPOINT, Unresumable, load_state
 from marless.coordinator.drive.ports import Storage
+from marless.coordinator.drive.run_manifest import RunManifest
 from marless.coordinator.errors import UserError, one_line
 from marless.functions.encoding import Undecodable
 from marless.functions.errors import KeyTaken, StorageFault
 from marless.infra.aws.detached_ports import Deployed, RunPorts
+from marless.infra.aws.dynamodb import DynamoLedger
 from marless.infra.aws.function_settings import Settings
 from marless.infra.aws.s3 import tenant_runs
 from marless.infra.local import own_process
@@ -27,11 +30,22 @@ from marless.runs.stored_run import Stored
 from marless.runs.upkeep.archives import pack, unpack
 from marless.runs.upkeep.listing import RunRow, row_of
 
-# Objects that are copied at once.
-_THREADS = 16
+THREADS = 16
+"""The number of runs that are read at once, and of objects that are copied at once."""
 # Where an archive has the ledger's items. No object of a run begins so.
 _ITEMS = "items/"
 _UNREADABLE = (Unresumable, Undecodable, StorageFault)
+
+
+@dataclass(frozen=True)
+class CloudRun:
+    """A run and its ledger. For a run that cannot be read, `problem` says why. `study` is '' without a study."""
+
+    name: str
+    ledger: DynamoLedger
+    stored: Stored | None = None
+    study: str = ""
+    problem: str = ""
 
 
 class CloudRuns:
@@ -41,22 +55,33 @@ class CloudRuns:
         self._cloud = backend.cloud(region)
         deployment = require_deployment(backend, self._cloud, tenant, region)
         self._settings = Settings(deployment.bucket, deployment.table, deployment.tenant)
-        self._deployed = Deployed(self._settings, self._cloud)
+        self.deployed = Deployed(self._settings, self._cloud)
+
+    def names(self) -> list[str]:
+        """Return the names of all runs, sorted."""
+        return tenant_runs(self._cloud, self._settings)
+
+    def read(self, run: str) -> CloudRun:
+        """Read a run."""
+        ports = self._ports(run)
+        try:
+            stored, manifest = _stored(ports)
+        except _UNREADABLE as error:
+            return CloudRun(run, ports.ledger, problem=one_line(error))
+        return CloudRun(run, ports.ledger, stored, manifest.study)
 
     def rows(self) -> list[RunRow]:
         """One row for each run, the oldest first."""
-        with ThreadPoolExecutor(_THREADS) as pool:
-            rows = pool.map(self.row, tenant_runs(self._cloud, self._settings))
+        with ThreadPoolExecutor(THREADS) as pool:
+            rows = pool.map(self.row, self.names())
         return sorted(rows, key=lambda row: (row.created, row.run))
 
     def row(self, run: str) -> RunRow:
         """The progress of the run, and the bytes of its objects. `problem` says why a run cannot be read."""
-        ports = self._ports(run)
-        size = sum(ports.storage.sizes("").values())
-        try:
-            return row_of(_stored(ports), run=run, folder="", bytes=size)
-        except _UNREADABLE as error:
-            return RunRow(run=run, folder="", status="unreadable", bytes=size, problem=one_line(error))
+        cloud_run, size = self.read(run), sum(self._ports(run).storage.sizes("").values())
+        if cloud_run.stored:
+            return row_of(cloud_run.stored, run=run, folder="", bytes=size)
+        return RunRow(run=run, folder="", status="unreadable", bytes=size, problem=cloud_run.problem)
 
     def remove(self, run: str) -> None:
         """Remove the ledger of the run, then its objects.
@@ -65,13 +90,13 @@ class CloudRuns:
         """
         with self._without_driver(run) as ports:
             _clear(ports)
-            self._deployed.live.remove(run)
+            self.deployed.live.remove(run)
 
     def archive(self, run: str, path: Path) -> int:
         """Write the run into the new file `path`, and return how many files that holds. Raises like `remove`."""
         with self._without_driver(run) as ports, TemporaryDirectory() as scratch:
             if (manifest := run_manifest.read(ports.ledger)) is None:
-                raise UserError(f"{run} has no plan in the cloud, so it was removed in part; remove it")
+                raise UserError(f"{run} has no plan in the cloud, so it was removed in part. Remove it")
             folder = RunStore(Path(scratch)).create(run, run)
             folder.adopt(manifest)
             # Bodies of items that are objects are copied with their items.
@@ -93,10 +118,10 @@ class CloudRuns:
             run, files = folder.identity().run, FileStorage(folder.path)
             bodies = {key.removeprefix(_ITEMS): files.get(key) for key in files.list(_ITEMS)}
             if run_manifest.MANIFEST not in bodies:
-                raise UserError(f"{path} is not from `cloud archive`; `runs restore` reads it")
+                raise UserError(f"{path} is not from `cloud archive`. `runs restore` reads it")
             ports = self._ports(run)
             if run_manifest.MANIFEST in ports.ledger.names():
-                raise UserError(f"tenant {self._settings.tenant} has a run {run}; remove it first")
+                raise UserError(f"tenant {self._settings.tenant} has a run {run}. Remove it first")
             _clear(ports)  # leftovers of a killed command
             objects = FileStorage(folder.path / "objects")
             _copy(objects, ports.storage, objects.list(""))
@@ -107,7 +132,7 @@ class CloudRuns:
 
     def _ports(self, run: str) -> RunPorts:
         require_name(run, "the run")
-        return self._deployed.outside(run)
+        return self.deployed.outside(run)
 
     @contextmanager
     def _without_driver(self, run: str) -> Iterator[RunPorts]:
@@ -129,7 +154,7 @@ class CloudRuns:
                 lease.release(ledger, process)
 
 
-def _stored(ports: RunPorts) -> Stored:
+def _stored(ports: RunPorts) -> tuple[Stored, RunManifest]:
     """Raises one of `_UNREADABLE`."""
     manifest, (lease_, _) = run_manifest.read(ports.ledger), lease.read(ports.ledger)
     if manifest is None:
@@ -139,7 +164,8 @@ def _stored(ports: RunPorts) -> Stored:
     driven = lease_.is_taken("", ports.ledger.now(), own_process.has_ended)
     plan: Plan = manifest.plan()
     identity, checkpoint = decode_identity(manifest.identity), load_state(ports.ledger, CHECKPOINT)
-    return Stored(plan, identity, state, checkpoint, ports.storage, driven, ports.ledger, lease_.problem)
+    stored = Stored(plan, identity, state, checkpoint, ports.storage, driven, ports.ledger, lease_.problem)
+    return stored, manifest
 
 
 def _clear(ports: RunPorts) -> None:
@@ -154,6 +180,6 @@ def _copy(source: Storage, target: Storage, keys: Iterable[str]) -> None:
         with suppress(KeyTaken):  # this same write stored it, but its answer was lost
             target.put(key, source.get(key))
 
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with ThreadPoolExecutor(THREADS) as pool:
         for _ in pool.map(_put, keys):
             pass

@@ -25,7 +25,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Removes the runs, one after the other."""
-    from marless.cloud.cloud_runs import CloudRuns
+    from marless_cloud.cloud_runs import CloudRuns
 
     runs = CloudRuns(registry.remote(options.backend), options.tenant, options.region)
     rows = [runs.row(name) for name in dict.fromkeys(options.runs)]

@@ -24,7 +24,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Writes the file and prints its path."""
-    from marless.cloud.cloud_runs import CloudRuns
+    from marless_cloud.cloud_runs import CloudRuns
 
     path = options.out or Path(f"{options.run}{SUFFIX}")
     files = CloudRuns(registry.remote(options.backend), options.tenant, options.region).archive(options.run, path)

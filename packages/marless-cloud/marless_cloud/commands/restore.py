@@ -24,8 +24,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Puts the run into the tenant's deployment."""
-    from marless.cloud.cloud_runs import CloudRuns
     from marless.cloud.deployments import options_of
+    from marless_cloud.cloud_runs import CloudRuns
 
     run_name = CloudRuns(registry.remote(options.backend), options.tenant, options.region).restore(options.file)
     location = options_of(options.backend, options.tenant, options.region, usual="")
