@@ -197,6 +197,7 @@ def compare(
 
 
 def _pairs(tasks: Sequence[Any], algorithms: Sequence[Any]) -> list[dict[str, Any]]:
+    # Algorithms of the same name get a number.
     pairs = [spelled_out(with_names({"task": task, "algorithm": name})) for task in tasks for name in algorithms]
     tables = ("task", "algorithm") if len(tasks) > 1 else ("algorithm",)
     names = ["-".join(pair[table]["name"].rpartition(":")[2] for table in tables) for pair in pairs]

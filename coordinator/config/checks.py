@@ -47,6 +47,7 @@ def fault(config: RunConfig) -> str:
 
 
 def _is_storable(config: RunConfig) -> Iterator[str]:
+    # No file or message of a run can hold other values.
     for key, value in flatten(msgspec.to_builtins(config)).items():
         match value:
             case float() if not math.isfinite(value):
@@ -58,6 +59,7 @@ def _is_storable(config: RunConfig) -> Iterator[str]:
 
 
 def _rules_exist(config: RunConfig) -> Iterator[str]:
+    # Each rule has a known name, and can be loaded.
     for key, family in RULES.items():
         section, field = key.split(".")
         name = getattr(getattr(config, section), field)
@@ -253,6 +255,7 @@ def _micro_batches(config: RunConfig) -> Iterator[str]:
 
 
 def _resources(config: RunConfig) -> Iterator[str]:
+    # Names of resources are parts of keys, of variables and of functions' names.
     for name in config.resources:
         if not RESOURCE_NAME.fullmatch(name):
             yield f"resources: {name!r} is no name of a resource: small letters, digits and _, such as judge"
@@ -262,6 +265,7 @@ def _resources(config: RunConfig) -> Iterator[str]:
 
 
 def _pricing(config: RunConfig) -> Iterator[str]:
+    # The cap can be kept at these prices, and the region has a price list.
     if config.stop.dollars is not None and config.pricing.storage == "express":
         yield "stop.dollars: a cap cannot be kept with pricing.storage = express, where bytes cost too; use standard"
     try:
@@ -290,6 +294,7 @@ def _task(config: RunConfig) -> Iterator[str]:
 
 
 def _function(config: RunConfig) -> Iterator[str]:
+    # The function that serves the algorithm's tasks exists, and takes the configuration.
     name = algorithms.algorithm(config.algorithm.name).function
     try:
         checks = KINDS.lookup(name).checks if name else ""

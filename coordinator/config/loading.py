@@ -67,6 +67,7 @@ def load_with_origins(path: Path | None, overrides: Iterable[str]) -> tuple[RunC
 
 
 def _document(path: Path | None, overrides: Iterable[str]) -> tuple[dict[str, Any], str, dict[str, str]]:
+    # The document with the overrides, its source in words, and by dotted key the layer that set it.
     document = {} if path is None else with_new_names(read_toml(path))
     if table := next((table for table in STUDY_TABLES if table in document and not _is_of_run(table, document)), ""):
         raise ConfigError(f"{path} is a study, as it has `{table}`: marless study {shlex.quote(str(path))}")

@@ -88,6 +88,7 @@ def _meant(here: str, keys: Mapping[str, str], note: str = "") -> str:
 
 
 def _lacking(note: str, keys: Collection[str], algorithm: str) -> str:
+    # A note may name keys that the algorithm lacks.
     named_keys = _ALGORITHM_KEY.findall(note)
     if not named_keys or any(key in keys for key in named_keys):
         return ""

@@ -118,6 +118,7 @@ def _make_bucket(cloud: Cloud, bucket: str, account: str, region: str) -> None:
 
 
 def _only_over_tls(partition: str, bucket: str) -> dict[str, Any]:
+    # A statement like the template's for the runs' bucket.
     everything = f"arn:{partition}:s3:::{bucket}"
     return {
         "Sid": "OnlyOverTls",

@@ -109,6 +109,7 @@ def _askable(resources: Mapping[str, Resource]) -> str:
 
 
 def _set(resource: Resource) -> dict[str, object]:
+    # Defaults are left out, because parameters and variables hold few bytes.
     values = {field.name: (getattr(resource, field.name), field.default) for field in fields(resource)}
     return {name: value for name, (value, default) in values.items() if value != default}
 

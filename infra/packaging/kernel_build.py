@@ -109,6 +109,7 @@ def _compile(command: Sequence[str], flags: Sequence[str], variant: str, source:
 
 
 def _model(command: Sequence[str]) -> list[str]:
+    # Only Intel's compiler takes this option for exact floats.
     try:
         _run(command, [STRICT, "-fsyntax-only", "-x", "c", os.devnull])
     except CompilerFault:
@@ -117,6 +118,7 @@ def _model(command: Sequence[str]) -> list[str]:
 
 
 def _run(command: Sequence[str], arguments: Sequence[str]) -> None:
+    """Raises `CompilerFault`, and `OSError` if the command cannot be started."""
     try:
         done = subprocess.run(
             [*command, *arguments],

@@ -158,6 +158,7 @@ def _rules(table: PairedComparison) -> Section:
 
 
 def _bill(table: PairedComparison) -> Section:
+    # Functions that no arm has called have no columns.
     parts = [name for name in _PARTS if any(item.means[name] for item in table.comparisons)]
     placed = [name for name in PLACED if name in parts]
     rows = [

@@ -129,6 +129,7 @@ def _of_agents(line: RoundLine, values: Sequence[float], rng: np.random.Generato
 
 
 def _varied(values: Sequence[float], rng: np.random.Generator) -> tuple[float, ...]:
+    # Only the last digits change, and nearly keep the mean.
     differences = rng.standard_normal(len(values))
     return tuple(np.multiply(values, 1 + _SPREAD * (differences - differences.mean())).tolist()) if values else ()
 

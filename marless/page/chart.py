@@ -134,6 +134,7 @@ def _short(position: float) -> str:
 
 
 def _finite(line: ChartLine) -> ChartLine:
+    # A diverging run has values that are no numbers.
     every = (line.x, line.y, line.low, line.high)
     rows = [row for row in range(len(line.x)) if all(math.isfinite(values[row]) for values in every if len(values))]
     return line if len(rows) == len(line.x) else _rows(line, rows)
@@ -164,6 +165,7 @@ def _band(line: ChartLine, frame: PlotFrame) -> Html:
 
 
 def _line(line: ChartLine, frame: PlotFrame) -> Html:
+    # A line through one point is invisible, so it becomes a dot.
     if len(line.x) == 1:
         at = f'cx="{_short(frame.across(line.x[0]))}" cy="{_short(frame.up(line.y[0]))}"'
         return Html(f'<circle class="{_style(line)}" r="3" {at}>{element("title", line.name)}</circle>')

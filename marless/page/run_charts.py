@@ -199,6 +199,7 @@ def _end_of(facts: Facts) -> Summary | None:
 
 
 def _by_agent(facts: Facts, metric: str) -> list[ChartLine]:
+    # The agent's own value, or the value of its group of shared networks.
     def value(line: RoundLine, agent: int) -> float | None:
         group = f"g{line.team[agent]:02d}" if len(line.team) > agent else f"g{agent:02d}"
         agent_value = line.metrics.get(f"{metric}_a{agent:02d}/{group}")

@@ -135,6 +135,7 @@ def names(task: EnvTask) -> tuple[str, str]:
 
 
 def _path(name: str) -> str:
+    # ``adapter:package.module:factory`` becomes ``package/module``.
     if ":" not in name:
         return name
     adapter, module, *factory = name.split(":")

@@ -132,6 +132,7 @@ def _draw_expense(axes: "Axes", points: Sequence[CurvePoint]) -> None:
 
 
 def _money(dollars: float) -> str:
+    # Two significant digits and never an exponent: ``$0.000032``.
     return "$" + np.format_float_positional(dollars, precision=2, fractional=False, trim="-")
 
 

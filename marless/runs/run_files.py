@@ -118,6 +118,7 @@ class Documents:
         return to_json(layout) + b"\n"
 
     def _curve(self, state: State, lines: list[RoundLine]) -> None:
+        # Without matplotlib it is left out, as `marless doctor` explains.
         from marless.reports.learning_curve import draw
 
         path = self._folder.path / files.CURVE

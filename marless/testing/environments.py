@@ -243,6 +243,7 @@ def _check_masks(observation: Observation, masks: tuple[BoolArray, ...], spec: E
 
 
 def _choosing(observation: Observation, spec: EnvSpec) -> BoolArray:
+    # Agents ``[E, N]`` in play with a choice under their masks.
     choosing = np.zeros_like(observation.alive)
     for kind, mask in zip(spec.classes, observation.masks or (), strict=True):
         choosing[:, kind.agents] = mask.sum(axis=-1) > max(1, len(kind.branches))

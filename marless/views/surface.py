@@ -107,6 +107,7 @@ class NotebookCell:
 
 
 class _Drawn:
+    # IPython picks the form that the notebook can show, text or HTML.
     def __init__(self, drawing: RenderableType, width: int) -> None:
         self._drawing, self._width = drawing, width
 

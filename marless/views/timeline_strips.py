@@ -94,4 +94,5 @@ def _common_s(span: Span, begin: float, length: float) -> float:
 
 
 def _level(share: float) -> int:
+    # Even a small share is visible.
     return min(len(_LEVELS) - 1, max(round(share * (len(_LEVELS) - 1)), share > 0.02))

@@ -194,6 +194,7 @@ def coordination(plan: Plan, state: State) -> CoordinationCost:
 
 
 def _table_bytes(config: RunConfig, spec: EnvSpec) -> int:
+    """Return the most bytes of the tables that learners report of all agents in a round."""
     is_compared = (
         SHARING_MODES[config.sharing.rule].switches and similarity.DISTANCES[config.sharing.distance].needs == "density"
     )

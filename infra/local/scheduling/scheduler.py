@@ -190,6 +190,7 @@ class Scheduler:
         return True
 
     def _hand_over(self, lane: Lane, task: dispatch.QueuedTask, slot: int | None) -> bool:
+        """Let a worker begin the task. Returns False if no worker can be started now."""
         if slot is None and not self._available.can_start():
             return False
         try:

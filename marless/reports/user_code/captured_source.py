@@ -43,6 +43,7 @@ def import_path(value: Any) -> str:
 
 
 def _place_of(value: Any) -> str:
+    # ``module:name`` of the first module with this object as a global variable.
     modules = {name: getattr(module, "__dict__", {}) for name, module in [*sys.modules.items()] if name != "__main__"}
     names = ((module, name) for module, items in modules.items() for name, item in [*items.items()] if item is value)
     return next((f"{module}:{name}" for module, name in names), "")

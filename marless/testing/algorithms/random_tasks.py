@@ -110,6 +110,7 @@ class RandomTask:
         return Observation(tuple(values), alive.copy(), tuple(masks) if spec.masked else None, state)
 
     def _mask(self, kind: AgentClass, living: BoolArray) -> BoolArray:
+        """One action in three is illegal. The last of every choice is always legal."""
         legal = self._rng.random((*living.shape[:2], kind.actions)) < 2 / 3
         legal[..., np.cumsum(kind.branches or (kind.actions,)) - 1] = True
         return np.asarray(legal | ~living | kind.continuous)

@@ -169,6 +169,7 @@ def _stored(ports: RunPorts) -> tuple[Stored, RunManifest]:
 
 
 def _clear(ports: RunPorts) -> None:
+    # The lease stays. Objects go after the other items.
     for item in ports.ledger.names():
         if item != lease.LEASE:
             ports.ledger.remove(item)
