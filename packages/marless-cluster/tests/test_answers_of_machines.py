@@ -1,4 +1,4 @@
-"""What workers of other machines store and answer is compared with their task: what differs is asked elsewhere."""
+"""Answers of workers on other machines are compared with their task: after a difference another worker is asked."""
 
 import random
 import struct
@@ -252,7 +252,7 @@ def test_the_time_out_of_a_machine_that_may_be_silent_is_not_its_task_s(pool):
 
 
 def flip_and_compare(run, agents, tmp_path, flips):
-    """Each flip is of the first answer to a task; every task ends with its objects, which are then removed."""
+    """Each flip is of the first answer to a task. Every task ends with its objects, which are then removed."""
     storage = FileStorage(tmp_path / "run" / "objects")
     for _ in range(flips):
         for number in range(3):
@@ -268,7 +268,7 @@ def flip_and_compare(run, agents, tmp_path, flips):
 
 
 def flipping(draw, on_the_way):
-    """A worker whose every other answer is changed by a bit, after or before its checksums are made."""
+    """A worker that changes a bit in every other answer, after or before its checksums are made."""
     calls = iter(range(1 << 30))
 
     def script(call, body):

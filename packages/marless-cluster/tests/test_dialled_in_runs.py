@@ -26,7 +26,7 @@ TWO = ("ippo-signal", "iql-signal")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder, and an address at which two processes dial until the tests are over."""
+    """A folder, and an address for two dialling processes until the tests are over."""
     folder, address = tmp_path_factory.mktemp("place"), f"127.0.0.1:{free_port()}"
     (folder / "config/marless").mkdir(parents=True)
     (folder / "config/marless/token").write_text("a token that both sides hold\n")

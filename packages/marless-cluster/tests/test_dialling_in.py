@@ -1,4 +1,4 @@
-"""Workers of other machines dial in: who is taken, what a peer can do, and what becomes of tasks."""
+"""Workers of other machines dial in: admission, the limits of peers, and the fate of tasks."""
 
 import asyncio
 import errno
@@ -58,7 +58,7 @@ def listening(**options):
 
 @contextmanager
 def serving(listener, slots=1, token=TOKEN, badge=BADGE, port=None, beat_s=5.0):
-    """An agent in this process, which dials that port; the lines that it has said."""
+    """An agent in this process, which dials that port. Gives its lines."""
     lines, address = [], listener.address._replace(port=port or listener.address.port)
     agent = WorkerAgent(address, slots, token, badge, lines.append, modules=MODULES, beat_s=beat_s)
     thread = threading.Thread(target=agent.run)
@@ -480,7 +480,7 @@ def test_a_run_whose_resource_asks_to_be_left_alone_says_so(run):
 
 
 class Expecting(Listener):
-    """It has an agent whose only connection is in use, until `far` is empty."""
+    """It has an agent with a single busy connection, until `far` is empty."""
 
     far: ClassVar = {"far": Agent("far", 1)}
 
@@ -545,7 +545,7 @@ def test_code_of_others_keeps_its_processes_and_no_agent_works_at_more_tasks_tha
                     shifts += map(said, collect(invoker, 6).values())
     agents = [[shift for shift in shifts if shift[0] == parent] for parent in {shift[0] for shift in shifts}]
     assert sorted(map(at_once, agents)) == [1, 2]
-    # One that plays and one that learns for each slot, however many rounds there are; each that starts has a log.
+    # One that plays and one that learns for each slot, for any number of rounds. Each that starts has a log.
     assert len(list((tmp_path / "run/workers").glob("*.log"))) <= 6
 
 

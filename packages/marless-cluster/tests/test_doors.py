@@ -106,7 +106,7 @@ def test_who_begins_to_speak_has_the_rest_of_its_time_and_who_does_not_a_part():
 
 
 class Wire:
-    """The two halves of a connection: what a test feeds, and what was sent."""
+    """The two halves of a connection: the test's input, and the sent bytes."""
 
     def __init__(self):
         self.reader, self.sent = asyncio.StreamReader(), []

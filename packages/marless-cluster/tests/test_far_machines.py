@@ -29,7 +29,7 @@ _EVERYWHERE = "0.0.0.0"
 
 @pytest.fixture
 def machines():
-    """Makes machines of their own, joined to this one by cables."""
+    """Makes separate machines, joined to this one by cables."""
     with ExitStack() as stack:
 
         def make(count):

@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 MARLESS = (sys.executable, "-P", "-c", "import sys; from marless.cli.app import main; sys.exit(main())")
-# Long enough for what happens to it meanwhile.
+# Long enough for all events meanwhile.
 LONG = (*SMALL[:-1], "actors.num_envs=64", "stop.rounds=150")
 # An ablation of four runs.
 FEW = ("ablate", *SMALL, "--arms", "marless-minus,packed", "--seeds", "1-2", "--workers", "2")
@@ -86,7 +86,7 @@ def begin(*arguments):
 
 
 def joined(address, said):
-    """The nodes and cores of the cluster that was joined, whose head has the port of this address."""
+    """The nodes and cores of the joined cluster, with a head at the port of this address."""
     line = rf"joined the Ray cluster of the head at \S+:{address.rpartition(':')[2]}, which has nodes: (.*)"
     return re.search(line, said.stderr)[1]
 

@@ -1,4 +1,4 @@
-"""A cluster of Ray that is not there, or not as it must be, is one line. What a cluster does is a conformance test."""
+"""A missing or unsuitable cluster of Ray gives one line. Conformance tests cover the work of a cluster."""
 
 import json
 import socket
@@ -30,8 +30,8 @@ COMMANDS = [("train", *SMALL), ("study", "lr.toml"), ("ablate", *SMALL, "--seeds
 
 @pytest.fixture
 def ray(tmp_path, shell):
-    """Makes Ray installed and not connected: whatever is asked of it beyond that is an `AttributeError`. Its check of
-    heads is a process with this program."""
+    """Makes Ray installed and not connected: any other request is an `AttributeError`. Its check of heads is a process
+    with this program."""
 
     def install(version="2.60.0", check="", services="def canonicalize_bootstrap_address(name): raise ConnectionError"):
         for module, text in {

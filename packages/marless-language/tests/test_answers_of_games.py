@@ -1,4 +1,4 @@
-"""Games of text: their answers in each form, and one line for any other; texts, ends of replies and random numbers."""
+"""Games of text: their answers in each form, or one line. Also texts, ends of replies and random numbers."""
 
 import random
 from typing import Any
@@ -18,7 +18,7 @@ INFOS: dict[str, str] = {}
 
 
 class Game:
-    """Its answers are given; it is over after a reply, and keeps what was said."""
+    """Its answers are given. It is over after a reply, and keeps the replies."""
 
     def __init__(
         self, observation: Any = (0, "say"), step: Any = (True, INFOS), close: Any = ({0: 1.0}, INFOS)

@@ -1,4 +1,4 @@
-"""The tokens that all prompts of a turn begin with: what is refused, and what learning is told of them."""
+"""The tokens that all prompts of a turn begin with: refused beginnings, and their use in learning."""
 
 import numpy as np
 import pytest

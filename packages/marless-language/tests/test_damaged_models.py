@@ -1,4 +1,4 @@
-"""Random damage to models and tokenizers: the answer is what the files say, or one line that names them."""
+"""Random damage to models and tokenizers: the files are read correctly, or refused in one line that names them."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ TEXTS = ("abc abd", "ab ab", "a b\n", "aéb", "ihgfedcba", "ab—\U0001f642", ""
 
 
 def read(source: Path) -> Base | None:
-    """The base of a source; None where it is refused, in one line that names the source."""
+    """The base of a source, or None if it is refused, in one line that names the source."""
     try:
         return open_base(source) if source.name == "base" else base_of(convert(source))
     except UnusableBase as refusal:
@@ -60,7 +60,7 @@ def require_equal(base: Base, shape: LlamaShape, weights: Weights) -> None:
 
 
 def require_faithful(vocabulary: Vocabulary, text: str) -> None:
-    """Tokens are those of the package with nothing cut or dropped by chance, and each character is in them, or the text
+    """Tokens equal the package's tokens with nothing cut or dropped by chance. Each character is in them, or the text
     is refused in one line."""
     plain = tokenizers.Tokenizer.from_str(text)
     plain.no_truncation()
@@ -79,7 +79,7 @@ def require_faithful(vocabulary: Vocabulary, text: str) -> None:
 
 
 def examine(kind: str, folder: Path, seed: int) -> bool:
-    """Whether a damaged source is read; it is right then."""
+    """Return whether a damaged source is read. Then it must be right."""
     random = Random(f"{kind} {seed}")
     if kind == "gguf":
         source, model = damaged_gguf(folder / "model.gguf", random), model_in_gguf

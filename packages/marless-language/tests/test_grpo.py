@@ -39,7 +39,7 @@ class Settings:
 
 
 def replies(groups: int = 6, copies: int = 4, length: int = 3, seed: int = 0, role: int = 0) -> Replies:
-    """Some are alike. The policy that wrote them is another one, so that clips bind."""
+    """Some are alike. Another policy wrote them, so that clips bind."""
     rng, n = generator(seed, "replies"), groups * copies
     prompts = rng.integers(SHAPE.vocabulary, size=(groups, 5)).repeat(copies, axis=0)
     written = rng.choice(ALLOWED, size=(n, length))
@@ -55,7 +55,7 @@ def replies(groups: int = 6, copies: int = 4, length: int = 3, seed: int = 0, ro
 
 
 def with_legal(part: Replies, seed: int = 0) -> Replies:
-    """Each reply may consist of some tokens alone, its own among them; a third of the roles were not asked."""
+    """Each reply may consist of some tokens alone, its own among them. A third of the roles were not asked."""
     rng, written = generator(seed, "legal"), part.tokens[:, part.prompt :]
     legal = (rng.random((len(written), len(ALLOWED))) < 0.5) | (written[:, :, None] == ALLOWED).any(axis=1)
     asked = np.arange(len(written)) % 3 > 0
@@ -154,7 +154,7 @@ def test_a_round_in_parts_is_the_round():
     apart = [gradient_sums(Speaker(random_base(), LAYOUT), ADAPTER, settings, [part]) for part in parts]
     total = sum(part["gradient"].astype(np.float64) for part in apart)
     np.testing.assert_allclose(total, together["gradient"], rtol=1e-4, atol=1e-6 * np.abs(total).max())
-    # Who makes the same sums makes the same bytes, whatever it made before.
+    # Equal sums have equal bytes, whatever was made before.
     for number, part in enumerate(parts):
         again = gradient_sums(speaker, ADAPTER, settings, [part])
         assert all(again[name].tobytes() == array.tobytes() for name, array in apart[number].items())
@@ -188,7 +188,7 @@ def test_equal_replies_are_computed_once():
 
 
 def test_prompts_and_what_follows_the_end_have_no_gradient():
-    # Without an advantage a reply has none either, and what is masked could be anything.
+    # A reply with the advantage 0 has no gradient, and masked tokens may have any value.
     speaker, part = Speaker(random_base(), LAYOUT), replies()
     equal = part._replace(reward=np.ones_like(part.reward))
     assert not gradient_sums(speaker, ADAPTER, Settings(), [equal])["gradient"].any()
@@ -234,7 +234,7 @@ def test_a_reply_is_compared_with_replies_to_the_same_turn_alone():
     asked = np.array([False, True, True, False, False, True, False, False])
     expected = [0, -0.25, 0.25, 0, 0, 0, 0, 0]
     np.testing.assert_allclose(advantages(rewards, 4, "none", asked), expected)
-    # Of 0 and 0.5 the deviation is the root of an eighth; a reply that nobody else gave has no other to differ from.
+    # Of 0 and 0.5 the deviation is the root of an eighth. A single reply differs from none.
     np.testing.assert_allclose(advantages(rewards, 4, "std", asked), np.array(expected) / (8**-0.5 + 1e-4))
 
 

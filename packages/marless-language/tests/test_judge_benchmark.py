@@ -1,4 +1,4 @@
-"""What the benchmark with a judge far away says of a round, worked out by hand."""
+"""The numbers of a round in the benchmark with a judge far away, worked out by hand."""
 
 from benchmarks.language import slow_judge
 from benchmarks.pipeline.launch import Measured
@@ -15,8 +15,8 @@ def attempt(work, asked_at, ended_at, *actions, queued_ms=0.0):
 
 
 def test_moments_count_from_the_first_request_of_the_round_and_are_those_of_the_last_question():
-    """The second task begins 1 + 5 ms after the round, so its question is asked at 26, begun at 36 and answered at 46
-    ms; the first one's second question is answered last, at 90 ms."""
+    """The second task begins 1 + 5 ms after the round. So its question is asked at 26, begun at 36 and answered at 46
+    ms. The first task's second question is answered last, at 90 ms."""
     attempts = [
         attempt("sample/0", 10.0, 10.1, (10.0, 11.0, 12.0), (10.0, 20.0, 90.0)),
         attempt("sample/1", 10.001, 10.05, (20.0, 30.0, 40.0), queued_ms=5.0),

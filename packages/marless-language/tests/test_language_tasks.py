@@ -1,4 +1,4 @@
-"""The built-in language tasks: the protocol, and what episodes pay, by hand."""
+"""The built-in language tasks: the protocol, and the rewards of episodes, by hand."""
 
 from functools import partial
 from itertools import islice
@@ -36,7 +36,7 @@ def task_of(name, tokenizer=None, **options):
 
 
 def play(task, *replies, seed=1):
-    """The texts of the prompts of one episode in which these texts were replied, and its outcome."""
+    """Return the texts of the prompts of one episode with these replies, and its outcome."""
     texts, turn = [], task.reset(np.random.default_rng(seed), 1)
     for reply in replies:
         texts.append(task.tokenizer.decode(turn.prompts[0].tolist()))

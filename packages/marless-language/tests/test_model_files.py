@@ -1,4 +1,4 @@
-"""Files of models: what is known is read exactly, and whatever else might count is refused by its name."""
+"""Files of models: known contents are read exactly, and any other relevant content is refused by its name."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""The controls of `text/relay`: what one role alone can reach, by hand, and rewards of other starts."""
+"""The controls of `text/relay`: the reachable rewards of one role alone, by hand, and rewards of other starts."""
 
 import json
 
@@ -16,8 +16,8 @@ from marless_language.tasks.relay import SYMBOLS
 
 
 def test_what_one_role_can_reach_beside_a_frozen_one():
-    # Two numbers, so the pairs are (0, 0), (0, 1) and (1, 0). The speaker says 0 for 0 always and for 1 in a quarter;
-    # the adder is right about 0 + 0 and 1 + 0 in one half, and always writes 0 for y = 1.
+    # Two numbers, so the pairs are (0, 0), (0, 1) and (1, 0). The speaker says 0 for 0 always and for 1 in a quarter.
+    # The adder is right about 0 + 0 and 1 + 0 in one half, and always writes 0 for y = 1.
     speaker = np.array([[1.0, 0.0], [0.25, 0.75]])
     adder = np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.5, 0.5], [1.0, 0.0]]])
     reached = levels(speaker, adder)
@@ -92,7 +92,7 @@ def test_the_test_pairs_are_apart_from_the_pairs_of_training_and_validation():
 
 
 def test_a_run_has_the_success_of_each_part(tmp_path):
-    """Of 100 episodes 60 are trained pairs, 30 right; 30 for validation, 12 right; and 10 for the test, 7 right."""
+    """Of 100 episodes 60 are trained pairs, 30 right, 30 for validation, 12 right, and 10 for the test, 7 right."""
     metrics = {"success": 0.49, "validation": 0.3, "validation_success": 0.12, "test": 0.1, "test_success": 0.07}
     lines = [{"env_metrics": {"success": 0.8}, "evaluation": {"round": 10, "env_metrics": metrics}}]
     (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")

@@ -1,4 +1,4 @@
-"""Replies: their distribution, their end, and that none depends on those beside it."""
+"""Replies: their distribution, their end, and their independence from other replies."""
 
 import numpy as np
 import pytest
@@ -107,7 +107,7 @@ def test_what_follows_the_end_does_not_count():
         count = ends[0] + 1 if len(ends) else 6
         assert mask[:count].all() and not mask[count:].any()
         assert (reply[count:] == 10).all() and not numbers[count:].any() and numbers[:count].all()
-    # What comes before the end is what would have come without one.
+    # Tokens before the end are the same as without an end.
     endless = sample(speaker(), None, asked._replace(end=None), noise(200, 6))
     assert np.array_equal(endless.replies[drawn.mask], drawn.replies[drawn.mask]) and endless.mask.all()
 

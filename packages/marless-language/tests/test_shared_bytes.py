@@ -1,4 +1,4 @@
-"""What processes that fork from one share, and that nothing depends on it."""
+"""Processes that fork from one share bytes, and results do not depend on it."""
 
 import os
 
@@ -16,7 +16,7 @@ LAYOUT = AdapterLayout(SHAPE, 2, 1)
 
 
 def in_fork(deed):
-    """Whether `deed` ends in a fork of this process as it should."""
+    """Return whether `deed` succeeds in a fork of this process."""
     pid = os.fork()
     if pid == 0:
         try:

@@ -1,4 +1,4 @@
-"""The forward pass against the same mathematics written out in double precision, and what it may not depend on."""
+"""The forward pass against the same mathematics in double precision, and its independence of other inputs."""
 
 import numpy as np
 import pytest
@@ -90,7 +90,7 @@ def test_a_flat_adapter_is_its_matrices():
     layout = AdapterLayout(SHAPE, 3, 2)
     adapter = random_adapter(layout)
     assert np.array_equal(layout.join(layout.split(adapter)), adapter)
-    # Two layers; the sum of in + out over the seven matrices, times the rank.
+    # Two layers: the sum of in + out over the seven matrices, times the rank.
     sizes = (24 + 12) + 2 * (12 + 12) + (12 + 24) + 3 * (12 + 20)
     assert layout.size == 2 * 3 * sizes
     with pytest.raises(ValueError, match=f"has {layout.size} numbers"):

@@ -52,7 +52,7 @@ def test_what_is_no_text_is_not_read(text, words):
 
 
 def said(task, *moves, seed=0):
-    """The turns in which these texts were said in one episode, one after another, and the outcome."""
+    """Return the turns of one episode with these texts, one after another, and the outcome."""
     turns, moves = [], list(moves)
     turn = task.reset(np.random.default_rng(seed), 1)
     while not isinstance(turn, Outcome):
@@ -118,7 +118,7 @@ def test_whoever_has_the_turn_is_asked_whatever_the_order():
     while not isinstance(turn, Outcome):
         order += [(episode, task.roles[turn.role]) for episode in np.flatnonzero(turn.is_asked)]
         turn = task.reply(turn.allowed[turn.legal.argmax(axis=1)][:, None])
-    # What the games saw, in their order of time, is who was asked.
+    # The games saw, in their order of time, the asked roles.
     assert [str(agent) for agent, _ in DONE] == [role for _, role in order]
     assert len({tuple(role for one, role in order if one == episode) for episode in range(episodes)}) > 1
 

@@ -1,4 +1,4 @@
-"""A base's tokenizer: the tokens are those of the text, whatever else its file says, and nothing of a text vanishes."""
+"""A base's tokenizer: the tokens equal the text's tokens for any file, and no part of a text vanishes."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Commands that listen and workers that dial in, each in a process of its own."""
+"""Commands that listen and workers that dial in, each in a separate process."""
 
 import os
 import socket
@@ -17,14 +17,14 @@ def head_at(address):
 
 
 def free_port():
-    """One that nobody listens on."""
+    """Return a port without a listener."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
 
 
 def command(folder, *argv, paths=MODULES, before=(), **variables):
-    """`marless` in a process in this folder, with these words in front of it; the token is in a file of this folder."""
+    """`marless` in a process in this folder, with these words in front of it. The token is in a file of this folder."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, paths)),
@@ -42,7 +42,7 @@ def command(folder, *argv, paths=MODULES, before=(), **variables):
 
 
 def ended(process, code=0, limit_s=200):
-    """What it has printed; it must end with this exit code."""
+    """Return its output. It must end with this exit code."""
     try:
         output, _ = process.communicate(timeout=limit_s)
     finally:

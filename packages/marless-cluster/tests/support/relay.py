@@ -1,4 +1,4 @@
-"""A relay between a driver and its workers that keeps connections open, as a tunnel does, whatever becomes of bytes."""
+"""A relay between a driver and its workers that keeps connections open, like a tunnel, even if bytes are lost."""
 
 import random
 import socket
@@ -9,9 +9,9 @@ from stand_in_agents import flipped
 
 
 class Relay:
-    """Passes on what comes to its `port`; nothing "up" to the driver or "down" from it while that is `frozen`. Of a
-    connection's bytes that one is changed, once, whose number `flips` has for the way; of all, while it is not 0, one
-    in about `one_in`."""
+    """Passes on bytes to its `port`, unless "up" (to the driver) or "down" (from it) is `frozen`.
+
+    `flips` has the number of a byte per way that is changed once. If `one_in` is not 0, about one in so many does."""
 
     def __init__(self, target_port, seed=1):
         self._target, self.frozen, self.flips = target_port, set(), {}

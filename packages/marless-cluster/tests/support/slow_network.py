@@ -1,5 +1,5 @@
-"""Networks between programs of this machine: a relay that is late, stands still and hangs up, and namespaces whose
-cables can be cut."""
+"""Networks between programs of this machine: a slow relay that pauses and hangs up, and namespaces with cables that can
+be cut."""
 
 import asyncio
 import random
@@ -8,11 +8,10 @@ import threading
 
 
 class SlowRelay:
-    """Passes on what arrives at its port after `delay_s`, each way, and in one of `one_in` pieces stands still for
-    `stall_s`.
+    """Passes on the bytes at its port after `delay_s`, each way, and pauses for `stall_s` in one of `one_in` pieces.
 
-    So a program above TCP sees a network that loses packets: as a pause, until the lost one was sent again, and where
-    that takes too long as a connection that is cut (`cut`). No packet is lost here.
+    So a program above TCP sees a network that loses packets. It sees a pause until the lost packet was sent again, and
+    after too long a cut connection (`cut`). No packet is lost here.
     """
 
     def __init__(self, target_port, delay_s, one_in, stall_s):
@@ -75,8 +74,8 @@ class NoNamespaces(Exception):
 
 
 class FarMachine:
-    """A namespace with a network of its own: `inside` goes in front of a command that is to run there, `driver` is this
-    machine as it is seen from there."""
+    """A namespace with a separate network. `inside` goes in front of a command there, and `driver` is this machine's
+    address seen from there."""
 
     def __init__(self, number):
         self._number, self._name = number, f"marless-far-{number}"
@@ -104,7 +103,7 @@ class FarMachine:
             return
 
     def cut_cable(self):
-        """Nothing arrives any more, at neither end, and nobody is told."""
+        """From now on nothing arrives at either end, in silence."""
         _ip(f"link set {self._near} down")
 
 

@@ -1,4 +1,4 @@
-"""Peers of a listener that are no agents of ours: what a test has them say, byte by byte."""
+"""Foreign peers of a listener: tests tell them each byte to send."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ async def connected(listener):
 
 
 async def says_nothing_more(stream):
-    """Whether the driver has hung up."""
+    """Return whether the driver has hung up."""
     try:
         async with asyncio.timeout(10):
             return await stream.reader.read(1) == b""
@@ -37,7 +37,7 @@ class RecordingWriter:
 
 
 async def recorded_dial(listener, token, badge):
-    """A worker that is admitted and leaves; what it has said."""
+    """A worker that is admitted and leaves. Returns its messages."""
     stream = await connected(listener)
     writer = RecordingWriter(stream.writer)
     await apply(Stream(stream.reader, writer), token, Introduction("recorded", "agent", badge))

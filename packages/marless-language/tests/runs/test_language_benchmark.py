@@ -1,4 +1,4 @@
-"""What the benchmark of agents that speak is measured with: the plain loop, and the judge that is far away."""
+"""The instruments of the benchmark of agents that speak: the plain loop, and the judge that is far away."""
 
 import msgspec
 import numpy as np
@@ -35,7 +35,7 @@ def test_the_plain_loop_ends_with_the_adapters_of_a_run(tmp_path):
     tensors = gather(state, FileStorage(tmp_path / "run" / "objects"))
     adapters = {name: array for name, array in tensors.items() if name.startswith("policy/")}
     assert looped["adapters"] == uncached["adapters"] == codec.tensors_sha256(adapters)
-    # Of 16 episodes: three symbols and a reply; two examples of six symbols, a message, three symbols and a reply.
+    # Of 16 episodes: three symbols and a reply, and two examples of six symbols, a message, three symbols and a reply.
     assert looped["tokens"] == [16 * (4 + 17)] * 3 and len(looped["ends_s"]) == 3
     # Without a cache learning computes the frozen layers again, and so does each round.
     assert looped["computed"][-1] < uncached["computed"][-1]

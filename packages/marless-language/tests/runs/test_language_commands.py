@@ -1,4 +1,4 @@
-"""What a user does with runs of agents that speak, and mistakes in one line."""
+"""Commands for runs of agents that speak, and mistakes in one line."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_a_run_is_evaluated_printed_exported_and_goes_on(marless):
     assert (config["r"], config["layers_to_transform"], config["base_model_name_or_path"]) == (2, [1], "base")
     assert len(load_file("exports/talk-peft/adapter_model.safetensors")) == 14
     assert load_file("exports/talk-peft/base/model.safetensors").keys() == load_file("relay.safetensors").keys()
-    Path("relay.safetensors").write_bytes(b"another model" * 100)  # in place; the run has its own
+    Path("relay.safetensors").write_bytes(b"another model" * 100)  # in place, but the run has a copy
     assert marless("resume", "talk", "stop.rounds=4", "--workers", "1").code == 0
     assert marless("runs", "verify", "talk").code == 0
     assert marless("report", "talk", "--out", "talk.html").code == 0

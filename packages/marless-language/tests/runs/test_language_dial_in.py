@@ -1,4 +1,4 @@
-"""Agents that speak on workers that dial in: the model reaches them once, and the bytes are those of this machine."""
+"""Agents that speak on workers that dial in: the model reaches them once, and the bytes equal this machine's."""
 
 import json
 import signal

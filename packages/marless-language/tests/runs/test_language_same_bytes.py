@@ -1,4 +1,4 @@
-"""What roles learn does not depend on who serves their tasks, how rounds are spread, and what is killed."""
+"""Roles learn the same for any workers, placement of rounds, and kills."""
 
 import pytest
 from language_runs import speak, task_base
@@ -83,7 +83,7 @@ def test_games_whose_episodes_end_early_have_one_result_wherever_they_are_played
     split = speak(tmp_path / "split", *GAME, TWO, "placement.rule=split", workers=2, base=base)
     alone = speak(tmp_path / "alone", *GAME, TWO, base=base)
     assert split.sha256 == alone.sha256
-    # Replies that nobody was asked for are no steps: eight games of five to nine turns in each of two rollouts.
+    # Steps count only replies that were asked for: eight games of five to nine turns in each of two rollouts.
     first, second = (line.env_steps for line in alone.lines)
     assert all(16 * 5 <= steps < 16 * 9 for steps in (first, second - first))
     assert all(line.env_metrics == {"over": 1.0} for line in alone.lines)

@@ -1,4 +1,4 @@
-"""What the benchmark of tenants trains: the example's runs, and models that differ in nothing but their hash."""
+"""The runs of the benchmark of tenants: the example's runs, and models that differ only by their hash."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Damage to the files of small models, and what such files say, read another way than the program does."""
+"""Damage to the files of small models, and another way to read such files than the program's."""
 
 import json
 from collections.abc import Callable
@@ -192,7 +192,7 @@ def arrays_in(path: Path) -> tuple[Weights, dict[str, str]]:
 
 
 def model_in_folder(folder: Path) -> tuple[LlamaShape, Weights]:
-    """What a folder says, with the defaults of transformers; of tied heads the embedding alone."""
+    """Return the model of a folder, with the defaults of transformers, and for tied heads only the embedding."""
     said, (arrays, _) = json.loads((folder / "config.json").read_text()), arrays_in(folder / "model.safetensors")
     heads, tied = said["num_attention_heads"], bool(said.get("tie_word_embeddings", False))
     shared, size = said.get("num_key_value_heads"), said.get("head_dim")
@@ -214,7 +214,7 @@ def model_in_folder(folder: Path) -> tuple[LlamaShape, Weights]:
 
 
 def model_in_gguf(path: Path) -> tuple[LlamaShape, Weights]:
-    """What a GGUF file says to the package gguf, under the names of Hugging Face."""
+    """Return the model of a GGUF file by the package gguf, under the names of Hugging Face."""
     gguf = pytest.importorskip("gguf")
     reader = gguf.GGUFReader(path)
     said = {name: field.contents() for name, field in reader.fields.items()}

@@ -45,7 +45,7 @@ def speaking(folder: Path, body: bytes) -> RunInputs:
 
 
 def speak(folder: Path, *overrides: str, base: bytes = b"", **settings):
-    """As `driver.train`; it goes on with what the folder has. `base` is by default that of the relay."""
+    """Train like `driver.train`, and continue a run in the folder. `base` is by default the relay's base."""
     return train(folder, [*RELAY, *overrides], inputs=speaking(folder, base or relay_base()), **settings)
 
 

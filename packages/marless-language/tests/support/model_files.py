@@ -43,7 +43,7 @@ def change_config(folder: Path, **settings: object) -> None:
 
 
 def gguf_tensors() -> dict[str, np.ndarray]:
-    """By llama.cpp's names; the coordinates of a head alternate."""
+    """By llama.cpp's names. The coordinates of a head alternate."""
     gguf = pytest.importorskip("gguf")
     names, tensors = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, SHAPE.layers), {}
     for name, tensor in random_base().weights.items():
@@ -64,7 +64,7 @@ def write_gguf(
     fields: Mapping[str, Any] | None = None,
     tensors: Mapping[str, np.ndarray] | None = None,
 ) -> Path:
-    """A GGUF file with these fields and tensors beside or in place of those of the random base; None takes one out."""
+    """A GGUF file with these fields and tensors added to the random base or replacing its own. None takes one out."""
     gguf = pytest.importorskip("gguf")
     writer = gguf.GGUFWriter(path, architecture)
     kinds = {int: writer.add_uint32, float: writer.add_float32, str: writer.add_string, bool: writer.add_bool}

@@ -21,7 +21,7 @@ SYMBOLS = Symbols([*"abcdefghij", "."])
 
 
 def random_body(shape: LlamaShape = SHAPE, seed: int = 0) -> bytes:
-    """The object of a model whose outputs differ clearly from token to token."""
+    """The object of a model with clearly different outputs from token to token."""
     rng, tensors = generator(seed, "base"), {}
     for name, sizes in sorted(tensor_shapes(shape).items()):
         spread = 1.0 if len(sizes) == 1 else sizes[-1] ** -0.5
@@ -30,7 +30,7 @@ def random_body(shape: LlamaShape = SHAPE, seed: int = 0) -> bytes:
 
 
 def base_of(body: bytes) -> Base:
-    """The base with these bytes; they stay mapped when the file is gone."""
+    """The base with these bytes. They stay mapped when the file is gone."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "base"
         path.write_bytes(body)

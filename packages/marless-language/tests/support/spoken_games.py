@@ -1,4 +1,4 @@
-"""Games that are played by those who speak: a PettingZoo game with a text of its own, and a game of text."""
+"""Games for agents that speak: a PettingZoo game with a separate text, and a game of text."""
 
 import random
 
@@ -23,7 +23,7 @@ class WrongWords(WordedChallenge):
 
 
 class Stones:
-    """Two players take 1 to 3 stones in turn, and who takes the last one gets 1; who says something else gets -1.
+    """Two players take 1 to 3 stones in turn, and the player of the last stone gets 1. Another reply gets -1.
 
     After every turn a stone comes back half of the time, by Python's own generator.
     """
