@@ -1,7 +1,7 @@
 """What the emulated account counted for a run, and what the run's bill says.
 
 `aws_emulator/middleware/request_counter.py` counts requests by AWS's billing rules and by key, independently of the
-bill; which run and which kind of item a key belongs to is known here. REPORT lines give what Lambda bills.
+bill. Which run and which kind of item a key belongs to is known here. REPORT lines give what Lambda bills.
 """
 
 import heapq
@@ -68,7 +68,7 @@ RUN = re.compile(r"tenants/[^/]+/runs/([^/]+)/")
 
 
 def run_of(count):
-    """The run of a request: of an object's key, or of an item's scope; the list of live runs has an item for each."""
+    """The run of a request: of an object's key, or of an item's scope. The list of live runs has an item for each."""
     _, first, *rest = count["key"]
     if count["service"] == "s3":
         found = RUN.match(first)

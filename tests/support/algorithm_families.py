@@ -1,4 +1,4 @@
-"""The families of the built-in algorithms, by capability; agents of other ones speak."""
+"""The families of the built-in algorithms, by capability. Agents of other ones speak."""
 
 from marless.functions.algorithms.registry import ALGORITHMS
 from marless.functions.algorithms.specification import AlgorithmSpec

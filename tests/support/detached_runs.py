@@ -67,7 +67,7 @@ class World:
         self.state, self.resume, self.dispatching, self.sender = None, None, True, Sender
 
     def happen(self, effect):
-        """One write or event; a death comes before it has an effect (`-n`) or after it (`n`)."""
+        """One write or event. A death comes before it has an effect (`-n`) or after it (`n`)."""
         self.written += 1
         if self.deadly == -self.written:
             raise Death
@@ -77,7 +77,7 @@ class World:
         return result
 
     def run(self, deadly=None, dropped=None, most=2000):
-        """Delivers events until the run has ended; when none are left, time advances and the sweep runs."""
+        """Delivers events until the run has ended. When none are left, time advances and the sweep runs."""
         self.deadly, self.dropped = deadly, dropped
         self.events.append(WAKE)
         for _ in range(most):
@@ -150,7 +150,7 @@ class World:
 
 
 class Storage:
-    """Objects in memory; every put is an event of the world."""
+    """Objects in memory. Every put is an event of the world."""
 
     def __init__(self, world):
         self.world, self.dict = world, MemoryStorage()
@@ -166,7 +166,7 @@ class Storage:
 
 
 class Ledger(MemoryLedger):
-    """Items in memory; every commit is an event of the world, with its time."""
+    """Items in memory. Every commit is an event of the world, with its time."""
 
     def __init__(self, world):
         self.world = world

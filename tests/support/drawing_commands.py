@@ -1,4 +1,4 @@
-"""Whether commands that tests start find matplotlib: drawing takes longer than most runs of the tests last."""
+"""Return whether commands that tests start find matplotlib: drawing takes longer than most runs of the tests last."""
 
 import os
 from pathlib import Path

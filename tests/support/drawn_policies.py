@@ -19,7 +19,7 @@ SHARED = Team(groups=(0, 1, 0), identity=True)
 
 
 def tensors_of(spec, team, hidden, recurrent=True, dtype=np.float32, gaussian=True, seed=0):
-    """Random networks by tensor name; a recurrent one has its last hidden layer as GRU."""
+    """Random networks by tensor name. A recurrent one has its last hidden layer as GRU."""
     rng, tensors = np.random.default_rng(seed), {}
 
     def add(group, weight, bias, shape):
@@ -78,7 +78,7 @@ def weights(team, dtype, spec=SPEC, seed=0):
 
 
 def observation(dtype, num_envs, spec=SPEC, seed=1, masked=False):
-    """Drawn observations of agents who are all alive; with `masked` half of the actions are legal, and one at least."""
+    """Drawn observations of agents who are all alive. With `masked` half of the actions are legal, and one at least."""
     rng = np.random.default_rng(seed)
     values, masks = [], []
     for kind in spec.classes:

@@ -2,9 +2,9 @@
 
     python driver.py FOLDER WORKERS key=value ...
 
-prints ``round N`` as rounds finish and ``STATUS HASH`` at the end; SIGINT and SIGTERM end it resumably. With
-HOLD="N ..." in its environment it stops itself (SIGSTOP) after N rounds, when it has just invoked the next, and after
-each further number of rounds named, so that a test can act on it at a known moment.
+prints ``round N`` as rounds finish and ``STATUS HASH`` at the end. SIGINT and SIGTERM end it resumably. With HOLD="N
+..." in its environment it stops itself (SIGSTOP) after N rounds, when it has just invoked the next, and after each
+further number of rounds named, so that a test can act on it at a known moment.
 """
 
 import os
@@ -94,8 +94,8 @@ def train(
     inputs: RunInputs = NO_INPUTS,
     back_end: Callable[[Path, int], Connection] = local.BACKEND.open,
 ) -> Trained:
-    """Drives to the end, or until `leave` returns true and everything is dropped as by a kill; `inputs` are
-    stored in the folder."""
+    """Drives to the end, or until `leave` returns true and everything is dropped as by a kill. `inputs` are stored in
+    the folder."""
     folder.mkdir(exist_ok=True)
     backend = back_end(folder, workers)
     try:

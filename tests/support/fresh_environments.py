@@ -25,7 +25,7 @@ class FreshEnvironment:
         script.chmod(0o755)
 
     def __call__(self, commands, timeout=300, **variables):
-        """The standard output of shell commands; raises `AssertionError` when one fails."""
+        """The standard output of shell commands. Raises `AssertionError` when one fails."""
         path = f"{self.folder}/.venv/bin{os.pathsep}{os.environ['PATH']}"
         inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
         done = subprocess.run(

@@ -91,7 +91,7 @@ def held_processes(folder, kills, rounds, options_of):
 
 def kill_in_turn(folder, kills, rounds, draw, options_of):
     """Kills the run's driver that often, each time about a round later, and at every second time a worker before it, as
-    `draw` says; `rounds` and `options_of` as of `held_processes`."""
+    `draw` says. `rounds` and `options_of` as of `held_processes`."""
     for kill, process in enumerate(held_processes(folder, kills, rounds, options_of)):
         if kill % 2:
             # The run goes on with another worker for a moment.

@@ -7,7 +7,7 @@ from contextlib import ExitStack, chdir
 
 
 class Shell(ExitStack):
-    """Changes of the shell; where it ends, all is as before."""
+    """Changes of the shell. Where it ends, all is as before."""
 
     def cd(self, folder):
         self.enter_context(chdir(folder))

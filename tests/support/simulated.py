@@ -73,7 +73,7 @@ def objects(request):
 
 
 def reply(request, returns=-1.0, spec=SPEC):
-    """A well-formed reply; every episode returns `returns`, or each of an evaluation its own."""
+    """A well-formed reply. Every episode returns `returns`, or each of an evaluation its own."""
     match request:
         case DescribeTask():
             return DescribeReply(spec=spec)
@@ -191,7 +191,7 @@ class NoStorage:
 
 
 class MemoryLedger(dict):
-    """Items in memory; `commits` counts writes."""
+    """Items in memory. `commits` counts writes."""
 
     commits = 0
 
@@ -216,7 +216,7 @@ class MemoryLedger(dict):
 
 
 class ScriptedInvoker:
-    """Answers each attempt with `script`'s reports, one a second; `asked` lists the requests."""
+    """Answers each attempt with `script`'s reports, one a second. `asked` lists the requests."""
 
     def __init__(self, script, storage):
         self.script, self.storage = script, storage
@@ -261,7 +261,7 @@ class World:
         self.invoker = ScriptedInvoker(script, self.storage)
 
     def driver(self):
-        """A new driver that has resumed the run; replies to an earlier driver's requests are dropped."""
+        """A new driver that has resumed the run. Replies to an earlier driver's requests are dropped."""
         self.invoker.close()
         ports = Ports(self.storage, self.ledger, self.invoker, self.journal)
         driver = Driver(self.plan, ports, lambda: self.invoker.now)
@@ -269,7 +269,7 @@ class World:
         return driver
 
     def finish(self, driver=None, after=lambda state: None, steps=5000):
-        """Drives to the end and returns the state; `after` looks at the state after every step."""
+        """Drives to the end and returns the state. `after` looks at the state after every step."""
         driver = driver or self.driver()
         for _ in range(steps):
             going = driver.step()

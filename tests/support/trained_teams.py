@@ -16,7 +16,7 @@ from marless.functions.policies import Policy
 
 
 def trained_policy(*args, **kwargs):
-    """The policies that an algorithm learns on a task in some rounds; no agents share networks. See `train`."""
+    """The policies that an algorithm learns on a task in some rounds. No agents share networks. See `train`."""
     return train(*args, **kwargs)[0]
 
 
@@ -49,7 +49,7 @@ def invoke_learner(task, storage):
 
 
 def returned(task, policy):
-    """The return of one greedy episode, summed over agents; for deterministic tasks."""
+    """The return of one greedy episode, summed over agents. For deterministic tasks."""
     environment = registry.make(task, 1)
     seen, total = environment.reset(np.random.default_rng(0)), 0.0
     for _ in range(environment.spec.horizon):

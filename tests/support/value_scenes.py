@@ -17,7 +17,7 @@ TIGHT, WIDE = 0.05, 1e9  # gradient-norm caps that clip every network, and none
 
 
 def spec(sides=(), masked=True, state_size=3):
-    """Four agents of two classes that interleave; agents die, episodes are cut."""
+    """Four agents of two classes that interleave. Agents die, episodes are cut."""
     return EnvSpec(
         agents=("a", "b", "c", "d"),
         classes=(AgentClass("x", (0, 2), 3, 3), AgentClass("y", (1, 3), 2, 4)),
@@ -95,7 +95,7 @@ class Scene:
         return Context(self.spec, self.team, self.config, 5, round_, batch, tensors, self.replay_buffer, update)
 
     def run(self, rule="packed", rounds=2, stored=lambda tensors: tensors):
-        """The tensors after some rounds, with tasks placed by a rule; `stored` changes them between tasks."""
+        """The tensors after some rounds, with tasks placed by a rule. `stored` changes them between tasks."""
         return self.learned(rule, rounds, stored)[0]
 
     def learned(self, rule="packed", rounds=2, stored=lambda tensors: tensors):

@@ -30,14 +30,14 @@ def scripted_columns(seen):
 
 
 def _wins(board, player, column):
-    """Whether the player (0: the one that sees the board) completes four in a row by a piece in this column."""
+    """Return whether the player (0: the one that sees the board) completes four in a row by a piece in this column."""
     stones = board[:, :, player].astype(bool)
     stones[np.flatnonzero(~board[:, column].any(axis=1)).max(), column] = True
     return bool(stones.ravel()[LINES].all(axis=1).any())
 
 
 def results(run, opponent, games, seed=0):
-    """1, 0 or -1 for each game that the run's greedy policies won, drew or lost; they begin every second one."""
+    """1, 0 or -1 for each game that the run's greedy policies won, drew or lost. They begin every second one."""
     policy, rng, game = load_policy(run), np.random.default_rng(seed), connect_four_v3.env()
     ends = []
     for number in range(games):

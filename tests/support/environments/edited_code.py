@@ -57,7 +57,7 @@ def begin():
 
 
 class Editor(threading.Thread):
-    """Edits random files at random moments until the block ends; `edits` has each as name and value."""
+    """Edits random files at random moments until the block ends. `edits` has each as name and value."""
 
     def __init__(self, seed, most_s, names):
         super().__init__()

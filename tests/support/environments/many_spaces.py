@@ -35,11 +35,10 @@ DEEDS = {
 
 
 class Studio(ParallelEnv):
-    """`count` agents that observe samples of one space; their actions, which must be legal, are kept in `done`.
+    """`count` agents that observe samples of one space. Their actions, which must be legal, are kept in `done`.
 
-    `does` names their action spaces, separated by bars where they differ.
-    An episode is `max_cycles` steps; a step pays 1. `masked` masks, of as many places as there are actions, allow all
-    but the places in `forbidden`, a digit each.
+    `does` names their action spaces, separated by bars where they differ. An episode is `max_cycles` steps. A step pays
+    1. `masked` masks, of as many places as there are actions, allow all but the places in `forbidden`, a digit each.
     """
 
     metadata = types.MappingProxyType({"name": "studio_v0"})

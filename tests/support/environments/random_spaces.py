@@ -99,7 +99,7 @@ class Task(ParallelEnv):
         self.masked = rng.random() < 0.4
 
     def mask_sizes(self, agent):
-        """The numbers of actions of each choice; () of continuous ones."""
+        """The numbers of actions of each choice. () of continuous ones."""
         space = self.does[agent]
         if isinstance(space, spaces.Box):
             return ()

@@ -1,4 +1,4 @@
-"""PettingZoo environments with every kind of interface and episode end: `relay(KIND)`; with `fault` they fail."""
+"""PettingZoo environments with every kind of interface and episode end: `relay(KIND)`. With `fault` they fail."""
 
 import types
 from typing import ClassVar
@@ -13,7 +13,7 @@ from marless.functions.environments.base import EnvTask
 class Relay(ParallelEnv):
     """Agents 0, 1, ... of `count` terminate in steps 2, 3, ... (`dying`), the rest is truncated in step 5.
 
-    An agent sees ``[[number, step], [draw, last action]]``; actions start at 3; a step pays the agent's number + 1.
+    An agent sees ``[[number, step], [draw, last action]]``. Actions start at 3. A step pays the agent's number + 1.
     """
 
     metadata = types.MappingProxyType({"name": "relay_v0"})

@@ -6,8 +6,8 @@ from pettingzoo import ParallelEnv
 
 
 class Game(ParallelEnv):
-    """Two steps. In the first the martyr may take 1 for itself, or die for nothing; in the second the heir gets 5 if
-    it died. The heir's actions have no effect."""
+    """Two steps. In the first the martyr may take 1 for itself, or die for nothing. In the second the heir gets 5 if it
+    died. The heir's actions have no effect."""
 
     render_mode = None
 

@@ -40,7 +40,7 @@ class World:
 
 
 class StarCraft2Env:
-    """SMAC's environment; `world` is set by `modules`."""
+    """SMAC's environment. `world` is set by `modules`."""
 
     world: World
 

@@ -16,7 +16,7 @@ _NOTHING = ("commit", "start_up_seconds", "final_return", "absolute_return", "we
 
 
 def a_line(round_, agents=2, evaluation=None, **used):
-    """Round `round_` of 100 steps, 2 seconds and a tenth of a dollar; every agent returns half the round's number."""
+    """Round `round_` of 100 steps, 2 seconds and a tenth of a dollar. Every agent returns half the round's number."""
     given = {
         **{"round": round_, "env_steps": 100 * round_, "seconds": 2.0 * round_, "dollars": 0.1 * round_},
         **{"rollouts": 1, "groups": agents, "return_mean": 0.5 * agents * round_},

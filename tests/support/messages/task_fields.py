@@ -13,7 +13,7 @@ _PARTS = (Address, Sampling, Learning)
 
 
 def make_task(kind, **fields):
-    """A task of the class `kind`; fields of its address, its sampling and its learning may stand among its own."""
+    """A task of the class `kind`. Fields of its address, its sampling and its learning may stand among its own."""
     own, parts = {}, {}
     hints = get_type_hints(kind)
     for name in kind.__struct_fields__:

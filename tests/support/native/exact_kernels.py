@@ -318,7 +318,7 @@ def power(base, exponent):
 
 
 def step(vectors, steps, lr, epsilon, most):
-    """A step of Adam in place; returns the gradient's norm."""
+    """A step of Adam in place. Returns the gradient's norm."""
     parameters, first, second, gradient = vectors
     norm = np.sqrt(sixteen_sums(gradient, gradient))
     slope = gradient * F(most / (float(norm) + 1e-6) if norm > most else 1)

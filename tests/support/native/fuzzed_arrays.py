@@ -80,7 +80,7 @@ def numbers(draw, shape, is_finite=False):
 
 
 def arrays(draw, *shapes):
-    """Arrays of these shapes; in half of the cases one of them is wrong."""
+    """Arrays of these shapes. In half of the cases one of them is wrong."""
     fault = draw(st.integers(0, 2 * len(shapes) - 1))
     right = [numbers(draw, shape) for shape in shapes]
     return [wrong(draw, array) if place == fault else array for place, array in enumerate(right)]

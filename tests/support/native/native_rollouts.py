@@ -20,7 +20,7 @@ NUM_ENVS = 20
 
 
 def rollout(name, kernels=True):
-    """A rollout of a task; the policies of some classes have norms, relu and normalised observations."""
+    """A rollout of a task. The policies of some classes have norms, relu and normalised observations."""
     environment = make(EnvTask(name=name, options={"max_cycles": 12, EXACT_PHYSICS: True}), NUM_ENVS)
     spec, tensors = environment.spec, {}
     team = Team(groups=tuple(range(len(spec.agents))), identity=True, kernels=kernels)

@@ -34,7 +34,7 @@ MODULES = {
 
 @dataclass(frozen=True)
 class Case:
-    """A task of ours; `counts` are mpe2's options for our option `agents`."""
+    """A task of ours. `counts` are mpe2's options for our option `agents`."""
 
     name: str
     agents: int | None = None

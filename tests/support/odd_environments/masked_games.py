@@ -1,5 +1,5 @@
 """Environments that show masks of actions in many ways: `game(FORM)`, and `turns(FORM)` of an `AECEnv`. One action in
-four is legal; it is paid 1, any other one costs 100. Episodes take five steps."""
+four is legal. It is paid 1, any other one costs 100. Episodes take five steps."""
 
 import types
 from functools import partial

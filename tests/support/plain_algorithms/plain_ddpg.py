@@ -14,7 +14,7 @@ SMALLEST = np.finfo(np.float32).tiny
 
 
 class Agents:
-    """All groups' networks over rounds; `own` is the round's own data."""
+    """All groups' networks over rounds. `own` is the round's own data."""
 
     def __init__(self, spec, team, config, centralised, seed, tensors, own):
         self.spec, self.team, self.config, self.centralised, self.seed = spec, team, config, centralised, seed
@@ -42,7 +42,7 @@ class Agents:
         return generator(self.seed, round_, "replay", update)
 
     def update(self, batch, round_, update):
-        """One update of all agents; all targets are computed before any network is updated."""
+        """One update of all agents. All targets are computed before any network is updated."""
         self.look_at(batch)
         self.draw(round_, update)
         after = {a: self.policy_after(a) for a in range(len(self.spec.agents))}

@@ -1,6 +1,6 @@
 """A plain implementation of a team's Q-learning with automatic differentiation: all networks at once, no stages.
 
-Everything is computed step by step from the rollouts themselves; from the algorithms it takes only the addresses of
+Everything is computed step by step from the rollouts themselves. From the algorithms it takes only the addresses of
 minibatches (see `sample_uniformly`) and the tensors to start from. Doubles throughout.
 """
 
@@ -54,7 +54,7 @@ def starts_of(rollouts, numbers, length):
 
 
 def after(rollout, name, t, e, of_agents=True):
-    """The array after a step: after a cut, or one row on; zeros where an episode terminated."""
+    """The array after a step: after a cut, or one row on. Zeros where an episode terminated."""
     rows, cuts = rollout[name], {tuple(step): index for index, step in enumerate(rollout["cut"].tolist())}
     if (t, e) in cuts:
         beyond = rollout[f"cut_{name}"]
@@ -119,7 +119,7 @@ class Minibatch:
 
 
 def network(p, x, h):
-    """A perceptron of ReLU layers; the last hidden layer may be a GRU."""
+    """A perceptron of ReLU layers. The last hidden layer may be a GRU."""
     last = sum(name.startswith("w") for name in p) - 1
     for k in range(last):
         x = torch.relu(x @ p[f"w{k}"] + p[f"b{k}"])
@@ -234,7 +234,7 @@ class Plain:
         return batch, *self.valued(batch)
 
     def lost(self, batch, difference, counted):
-        """The mean loss over rows ``[..., L, B]`` that count; with priorities weighed, and these renewed."""
+        """The mean loss over rows ``[..., L, B]`` that count. With priorities weighed, and these renewed."""
         rows, config = self.error(difference), self.config
         if config.priority:
             priorities = self.priorities[batch.groups]
@@ -356,7 +356,7 @@ class Plain:
         return self.lost(batch, joint - target, counted)
 
     def mixed(self, p, side, state, alive, values, best, actions):
-        """The mixing network's value of rows; dead agents have utility, advantage and action 0."""
+        """The mixing network's value of rows. Dead agents have utility, advantage and action 0."""
         if self.name == "qmix":
             return mix(p, state, values * alive)
         widths = [self.spec.classes[self.spec.class_of[a]].actions for a in side]

@@ -10,7 +10,7 @@ from marless.infra.local.task_pool import TaskPool
 
 
 class SharedPools:
-    """A pool of each width that is asked for, with its logs below `folder`; a run on one worker is in this process."""
+    """A pool of each width that is asked for, with its logs below `folder`. A run on one worker is in this process."""
 
     def __init__(self, folder):
         self._folder, self._numbers = folder, count()

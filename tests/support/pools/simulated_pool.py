@@ -88,7 +88,7 @@ class SimulatedPool:
         return {name: sum(need.get(name, 0.0) for need in needs) for name in ("cores", *self.capacity.others)}
 
     def run(self, after=lambda pool: None):
-        """Until all is served; `after` looks at the pool whenever nothing more can be started. Returns the last end."""
+        """Until all is served. `after` looks at the pool whenever nothing more can be started. Returns the last end."""
         while self.events:
             self.now = self.events[0][0]
             while self.events and self.events[0][0] == self.now:

@@ -18,7 +18,7 @@ def grade(question):
 
 
 class FaultyService(ThreadingHTTPServer):
-    """`faulty` of its requests meet a fault; `answered` counts the right answers by question."""
+    """`faulty` of its requests meet a fault. `answered` counts the right answers by question."""
 
     daemon_threads = True
 

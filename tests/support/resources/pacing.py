@@ -50,7 +50,7 @@ def compute(question, *, cores):
 
 
 def divide(question, *, cores):
-    """Takes as many seconds as the question says on one core; a half of the work can be divided among cores."""
+    """Takes as many seconds as the question says on one core. A half of the work can be divided among cores."""
     _note("begin", question, cores)
     time.sleep(float(question.split()[0]) * (0.5 + 0.5 / cores))
     _note("end", question, cores)

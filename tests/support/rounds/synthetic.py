@@ -30,7 +30,7 @@ KINDS = {
 
 
 def spec(kind, masked=False, sides=(), state_size=5):
-    """Three agents: two of this kind, one with a single choice; no global state for size 0."""
+    """Three agents: two of this kind, one with a single choice. No global state for size 0."""
     return EnvSpec(
         agents=("a", "b", "c"),
         classes=(
@@ -75,7 +75,7 @@ def _acted(rng, kind, shape, masked):
 
 
 def rollout_of(spec, rng, steps, num_envs, precision=np.float64):
-    """A rollout with actors' tensor names; dead agents have observations, actions and rewards, too."""
+    """A rollout with actors' tensor names. Dead agents have observations, actions and rewards, too."""
     agents, shape = len(spec.agents), (steps, num_envs)
     terminated, alive, ended, truncated = episodes(rng, agents, *shape)
     cut = np.argwhere(truncated | ((np.arange(steps) == steps - 1)[:, None] & ~ended))
@@ -128,7 +128,7 @@ def joined(spec, rollout, rollouts=1):
 def context(
     name, spec, settings, seed=3, precision=np.float64, changed=lambda spec, rollout: rollout, steps=14, num_envs=4
 ):
-    """A first round of an algorithm: agents 0 and 2 learn together; `changed` makes another rollout of the spec and
+    """A first round of an algorithm: agents 0 and 2 learn together. `changed` makes another rollout of the spec and
     it."""
     team = Team(groups=(0, 1, 0), identity=True)
     algorithm = algorithms.algorithm(name)
@@ -151,7 +151,7 @@ def through_storage(tensors):
 
 
 def one_by_one(context, algorithm, wire=lambda tensors: tensors):
-    """Runs every stage of every group in a separate call on stored objects only; returns all metrics too."""
+    """Runs every stage of every group in a separate call on stored objects only. Returns all metrics too."""
     code, made, metrics = algorithms.implementation(algorithm), {}, {}
     for stage, group in itertools.product(algorithm.stages, sorted(set(context.team.groups))):
         seen = replace(context, tensors=wire({**context.tensors, **made}))

@@ -22,7 +22,7 @@ class Hidden(Unnamed):
 
 
 class Specified(Unnamed):
-    """Like an environment that Gymnasium registered; its attribute is not as sure as that."""
+    """Like an environment that Gymnasium registered. Its attribute is not as sure as that."""
 
     spec = SimpleNamespace(max_episode_steps=23)
     time_limit = 99
