@@ -7,7 +7,7 @@ import pytest
 from distribution import FilesAndAccount, longest_first
 from run_fixtures import *  # noqa: F403
 
-# Test collection makes no garbage; the collector would double its time.
+# Test collection makes no garbage. The collector would double its time.
 gc.disable()
 
 

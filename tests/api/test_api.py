@@ -20,7 +20,7 @@ from marless.runs.drive_settings import DriveSettings, RunLocation
 from marless.runs.folder import CONFIG, RunFolder
 from marless.runs.view import View
 
-# Names that notebooks and plug-ins rely on; removing one or changing its meaning is a breaking change.
+# Names that notebooks and plug-ins rely on. Removing one or changing its meaning is a breaking change.
 PUBLIC = {
     "marless": "ConfigError Run RunFailed TrainingInterrupted UserError __version__ ablate algorithm benchmark compare"
     " crossplay environment estimate evaluate export judge load_policy open_run plan replay report resume rule"

@@ -10,7 +10,7 @@ from killed_runs import OPTIONS, Process, gone, same
 from marless.coordinator.pricing.bill import charge_of
 from marless.functions.function_specs import NAMES
 
-# Each round's two updates use the last three rounds; each writes the priorities for the next one's draws.
+# Each round's two updates use the last three rounds. Each writes the priorities for the next one's draws.
 REPLAYED = (
     *OPTIONS,
     "algorithm.name=qmix",

@@ -31,7 +31,7 @@ def table(folder, summaries):
     [([], 5, -29.5, 30), (["algorithm.name=mappo"], 10, -36, 30), (["algorithm.name=ippo"], 5, -40, 60)],
 )
 def test_every_seed_covers_the_landmarks(settings, seeds, least, most_s, tmp_path):
-    """A scripted team with the best assignment scores -30.3; with a fixed assignment -40.1 (measured on mpe2)."""
+    """A scripted team with the best assignment scores -30.3. With a fixed assignment -40.1 (measured on mpe2)."""
     summaries = train_seeds(tmp_path, range(1, seeds + 1), *settings, at_once=1)
     print(table(tmp_path, summaries))
     for summary in summaries:

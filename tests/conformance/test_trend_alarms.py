@@ -99,7 +99,7 @@ def test_false_alarms_stay_under_alpha():
 
 
 def power(rng, fall, window, rho, kind, alpha):
-    """P(flip within 20 rounds) of a team that rose from 0 to 1 and stayed there, then falls; noise of 0.1."""
+    """P(flip within 20 rounds) of a team that rose from 0 to 1 and stayed there, then falls. Noise of 0.1."""
     path = np.concatenate([np.linspace(0, 1, 10), np.ones(window - 1), 1 - fall * np.arange(1, 21)])
     raw = path[:, np.newaxis] + 0.1 * noise(rng, (4_000, len(path), 1), rho, kind)
     return (steepest(raw, window, first=10) > trend.critical(window, alpha)).mean()

@@ -21,7 +21,7 @@ def train(folder: Path, *settings: str, workers: int | None = None) -> dict:
 
 
 def train_seeds(folder: Path, seeds: range, *settings: str, at_once: int) -> list[dict]:
-    """One summary per seed; runs side by side get one worker each."""
+    """One summary per seed. Runs side by side get one worker each."""
     workers = None if at_once == 1 else 1
     with ThreadPoolExecutor(at_once) as pool:
         runs = [

@@ -116,7 +116,7 @@ def ledger(ledgers: Backend) -> Iterator[Any]:
 
 @pytest.fixture
 def local_invokers(tmp_path: Path, shell: Shell) -> Backend:
-    """Two workers; 'actor' is served by `echo`, 'learner' by a module that does not exist."""
+    """Two workers. 'actor' is served by `echo`, 'learner' by a module that does not exist."""
     shell.import_from(Path(__file__).parent)
     root = tmp_path / "blobs"
     modules = {"actor": "echo", "learner": "no_such_module"}
@@ -179,7 +179,7 @@ def remote_invokers(listener: Listener, tmp_path: Path) -> Backend:
 
 @pytest.fixture
 def emulated_invokers(account: Emulated) -> Backend:
-    """Two at a time; 'actor' is served by `echo`, 'learner' by a module that does not exist; both are new."""
+    """Two at a time. 'actor' is served by `echo`, 'learner' by a module that does not exist. Both are new."""
     versions = account.functions("echo.on_lambda", "no_such_module.handler")
     functions = dict(zip(("actor", "learner"), versions, strict=True))
     source = _source(account, f"client = LambdaInvoker(cloud, {functions!r}, 2)\n")

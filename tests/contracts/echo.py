@@ -1,4 +1,4 @@
-"""The function that the invokers' suites invoke; its task names an action.
+"""The function that the invokers' suites invoke. Its task names an action.
 
 A task is JSON: the action, its argument, and a time-out, which Lambda itself enforces. An answer is JSON too.
 """

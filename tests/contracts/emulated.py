@@ -20,7 +20,7 @@ _HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Emulated:
-    """An account that lives as long as the tests; `role` is its functions' role, without permissions."""
+    """An account that lives as long as the tests. `role` is its functions' role, without permissions."""
 
     cloud: Cloud
     bucket: str
@@ -28,7 +28,7 @@ class Emulated:
     role: str
 
     def functions(self, *handlers: str, timeout_s: int = 30) -> list[str]:
-        """New functions, as the ARNs of their first versions; none has an execution environment yet."""
+        """New functions, as the ARNs of their first versions. None has an execution environment yet."""
         resources: dict[str, Any] = {}
         for number, handler in enumerate(handlers):
             resources[f"Function{number}"] = _resource(

@@ -36,7 +36,7 @@ def test_what_was_put_is_what_is_got(blobs, body):
 
 
 def test_an_object_of_another_size_is_not_read(blobs, monkeypatch):
-    """Code of the tenant can store 5 GB under a key; a function that reads them dies without a word."""
+    """Code of the tenant can store 5 GB under a key. A function that reads them dies without a word."""
     blobs.put("key", b"12345")
     assert blobs.get("key", 5) == b"12345"
     monkeypatch.setattr("botocore.response.StreamingBody.read", lambda *_: pytest.fail("it was read"))

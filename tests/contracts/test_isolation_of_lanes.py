@@ -18,7 +18,7 @@ MODULES = {"actor": "echo", "learner": "echo_too"}
 
 @pytest.fixture
 def pool(tmp_path, shell):
-    """A pool of two slots; its functions are `echo` and the same by another name."""
+    """A pool of two slots. Its functions are `echo` and the same by another name."""
     for folder in (Path(__file__).parent, tmp_path):
         shell.import_from(folder)
     (tmp_path / "echo_too.py").write_text("from echo import handle\n")

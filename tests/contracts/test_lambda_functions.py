@@ -1,4 +1,4 @@
-"""Behaviour specific to Lambda invokers, with real functions; `test_invoker` has the common contract.
+"""Behaviour specific to Lambda invokers, with real functions. `test_invoker` has the common contract.
 
 Slow, unresponsive and throttling services are in tests/infra/test_awslambda.py.
 """

@@ -11,7 +11,7 @@ from marless.functions.errors import StaleVersion, StorageFault
 from marless.functions.messages.message import Record
 from marless.infra.local.sqlite_ledger import SqliteLedger
 
-# A writer process: forty commits, each on the version it just loaded; prints how many succeeded.
+# A writer process: forty commits, each on the version it just loaded. Prints how many succeeded.
 CONTEST = """
 import sys
 from marless.functions.errors import StaleVersion

@@ -1,4 +1,4 @@
-"""Behaviour specific to the invoker for local processes; `test_invoker` has the common contract."""
+"""Behaviour specific to the invoker for local processes. `test_invoker` has the common contract."""
 
 import json
 import os

@@ -81,7 +81,7 @@ def is_covered(bill, counted, faults):
 
 
 def some_and_all(*quick):
-    """Every kind until 500 of its faults happened for each way to drive; a few runs of the kinds `quick` at once."""
+    """Every kind until 500 of its faults happened for each way to drive. A few runs of the kinds `quick` at once."""
     return [
         pytest.param(kind, enough, marks=[] if enough == 1 else pytest.mark.conformance, id=f"{kind}-{enough}")
         for enough in (1, 500)

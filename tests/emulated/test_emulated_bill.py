@@ -187,7 +187,7 @@ def test_a_detached_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead
     lines = [json.loads(line) for line in marless(*which, "--json").out]
     own = {line["request_id"]: line["correlation_id"] for line in lines if line["level"] == "ERROR"}
     ended = {line["request_id"]: line["correlation_id"] for line in lines if "billed_ms" in line["fields"]}
-    # Lambda's lines about these invocations name no run; their request ids do.
+    # Lambda's lines about these invocations name no run. Their request ids do.
     assert ended == own and len(ended) >= 3
     gb_s = [line["fields"]["billed_ms"] * line["fields"]["function_memory_size"] for line in lines if not line["level"]]
     # Lambda may repeat an invocation under its id.

@@ -169,7 +169,7 @@ def test_a_detached_run_asks_too(place, marless, finished, notes, placement):
     "dearest", [pytest.param(math.inf, marks=pytest.mark.slow), pytest.param(1.15, marks=pytest.mark.conformance)]
 )
 def test_an_estimate_knows_what_waiting_for_slots_costs(place, marless, dearest):
-    # Every rollout asks twice, at its end; eight share two slots.
+    # Every rollout asks twice, at its end. Eight share two slots.
     longer = (
         *("task.name=mpe/simple_spread", "task.judge=wise", "resources.wise.serve=slow_judge:ponder"),
         *("resources.wise.slots=2", "stop.rounds=12", "actors.rollouts=8", "actors.num_envs=2"),

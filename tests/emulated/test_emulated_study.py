@@ -58,7 +58,7 @@ class Studies:
         return said.code, {event["name"]: event for event in events if event["event"] == "run"}
 
     def same_as_local(self, name):
-        """Compares with the same study on this machine; returns the names of its runs."""
+        """Compares with the same study on this machine. Returns the names of its runs."""
         assert self.marless("study", f"{name}.toml", "--out", f"local-{name}", "--workers", "1").code == 0
         here, there = self.summaries(f"local-{name}"), self.summaries(f"studies/{name}")
         for run in here:

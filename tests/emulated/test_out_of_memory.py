@@ -9,7 +9,7 @@ from marless.reports import provenance
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the system does not report the memory of a process")
 
-# The arrays alone fit, so the run is not refused before it starts; the process around them does not.
+# The arrays alone fit, so the run is not refused before it starts. The process around them does not.
 LARGE = ("task.name=toy/signal", "algorithm.hidden=[1000, 1000]", "attempts=2")
 SMALL = ("--backend", "emulated", "--tenant", "small")
 

@@ -18,7 +18,7 @@ from marless.extras import is_installed
 
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# The first words of a block that is typed into a shell; others show output.
+# The first words of a block that is typed into a shell. Others show output.
 _COMMANDS = ("make", "marless", "pip", ".")
 # This test is part of it.
 _SUITE = "make test"

@@ -18,7 +18,7 @@ from marless.infra.aws.clients import Cloud
 Environ = dict[str, Any]
 Start = Callable[..., Any]
 App = Callable[[Environ, Start], Iterable[bytes]]
-# Replaces an answer; gets the request and the app that would answer it.
+# Replaces an answer. Gets the request and the app that would answer it.
 Deed = Callable[[Environ, Start, App], Iterable[bytes]]
 
 

@@ -75,7 +75,7 @@ def cloud(account):
 
 @pytest.fixture
 def inside(tmp_path, request):
-    """An account in this process, for states that no client can cause; it shares moto's memory with other tests."""
+    """An account in this process, for states that no client can cause. It shares moto's memory with other tests."""
     folder = AccountFolder(tmp_path / "inside")
     folder.make()
     made = EmulatedAccount(folder, AccountSettings(code=(tmp_path,), processes=2, **getattr(request, "param", {})))

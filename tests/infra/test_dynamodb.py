@@ -76,7 +76,7 @@ def test_an_item_says_when_it_was_written(ledger):
 @pytest.mark.parametrize("tenant", ["a", "default", "a-tenant-with-thirty-one-letters"[:31]])
 @pytest.mark.parametrize("item", ["state", "checkpoint", "line/000123"])
 def test_body_and_run_name_give_an_item_s_size(service, spill, run, tenant, item):
-    # A run's bill (marless.coordinator.core.budget) depends on it; the size follows DynamoDB's own rule.
+    # A run's bill (marless.coordinator.core.budget) depends on it. The size follows DynamoDB's own rule.
     ledger, version = DynamoLedger(service.cloud, TABLE, f"run/{tenant}/{run}", spill), 0
     for _ in range(12):
         version = ledger.commit(item, SMALL, version)

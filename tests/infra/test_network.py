@@ -19,7 +19,7 @@ from marless.infra.aws.awslambda import EventInvoker, LambdaInvoker
 from marless.infra.aws.clients import Cloud, Requests
 
 FUNCTIONS = {"actor": "marless-one-actor:7"}
-# The largest request that Lambda takes; the kernel's buffers hold half of it.
+# The largest request that Lambda takes. The kernel's buffers hold half of it.
 LARGE = b'"' + b"x" * (6 * 1024 * 1024 - 2) + b'"'
 TIMEOUT_S = 300.0
 CALLS = {

@@ -28,7 +28,7 @@ RULE = """
         - Id: Nightly
           Arn: !Ref CoordinatorAliaslive
 """
-# The permission that SAM writes for the sweep is for another rule; this one is for another function.
+# The permission that SAM writes for the sweep is for another rule. This one is for another function.
 PERMISSION = """
   NightlyPermission:
     Type: AWS::Lambda::Permission

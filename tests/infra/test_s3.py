@@ -60,7 +60,7 @@ def test_a_prefix_is_a_folder_of_its_own(service, storage, prefix):
 
 @pytest.mark.parametrize(("header", "requests"), [(100, 1), (16 * 1024 - 8, 1), (16 * 1024, 2), (50_000, 2)])
 def test_a_header_is_read_in_one_request_or_two_and_they_are_counted(service, storage, prefix, header, requests):
-    # A safetensors object begins with the bytes of its header as a number of eight bytes; 16 KB are read first.
+    # A safetensors object begins with the bytes of its header as a number of eight bytes. 16 KB are read first.
     body = header.to_bytes(8, "little") + bytes(index % 251 for index in range(header)) + bytes(70_000)
     storage.put("a", body)
     service.do("")
@@ -128,7 +128,7 @@ def test_a_lost_reply_leaves_the_object_and_says_that_the_key_is_taken(service, 
 
 
 def test_a_function_to_which_no_word_of_success_comes_answers_all_the_same(service, storage):
-    """Callers of `put` handle a key that they took themselves; see `marless.functions.serving`."""
+    """Callers of `put` handle a key that they took themselves. See `marless.functions.serving`."""
     request = make_task(
         InitialiseTask,
         id="run/000000/initialise",

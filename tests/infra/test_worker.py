@@ -1,6 +1,6 @@
-"""An attempt that times out or crashes is reported; only an end that cannot be reported is an error of the function.
+"""An attempt that times out or crashes is reported. Only an end that cannot be reported is an error of the function.
 
-The worker runs in this process; storage and table are emulated.
+The worker runs in this process. Storage and table are emulated.
 """
 
 import json
@@ -55,7 +55,7 @@ def variables():
 
 @pytest.fixture
 def serving(variables, shell):
-    """Serves an event with a new worker around a handle; further events with the same one."""
+    """Serves an event with a new worker around a handle. Further events with the same one."""
     shell.export(**variables)
 
     def of(handle):
@@ -85,7 +85,7 @@ def members(table, ask):
 )
 def test_an_attempt_without_answer_is_reported_once(serving, variables, handle, kind, message):
     ask = {slow: "1", crash: "2"}[handle]
-    # The second of two tasks wakes the coordinator; there is none here.
+    # The second of two tasks wakes the coordinator. There is none here.
     reply = serving(handle)(report_to=ReportTo(ask=ask, index=0, count=2, coordinator="c:1"))
     assert reply == {"reported": True}
     (report,) = members(variables["MARLESS_TABLE"], ask)

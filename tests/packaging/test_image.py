@@ -60,7 +60,7 @@ def test_a_file_that_the_context_lacks_is_named(tmp_path):
 def test_the_image_runs_the_learner_on_the_python_and_processor_of_the_packages():
     found = dict(steps(TEXT))
     assert found["CMD"] == f'["{ENTRIES["learner"]}.handler"]'
-    # A dated tag is immutable; "3.12-arm64" moves.
+    # A dated tag is immutable. "3.12-arm64" moves.
     assert found["FROM"].startswith(f"public.ecr.aws/lambda/python:{PYTHON}.20")
     # Whoever could move the tag could not move the digest.
     assert re.search(r"-arm64@sha256:[0-9a-f]{64}$", found["FROM"])

@@ -96,7 +96,7 @@ MAY_IMPORT = {spec.name: spec.may_import for spec in FUNCTIONS if spec.deployed}
 
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory):
-    """pip finds a fake wheel for every pin, and nothing else; the pins with the hashes of those wheels."""
+    """pip finds a fake wheel for every pin, and nothing else. The pins with the hashes of those wheels."""
     folder = tmp_path_factory.mktemp("index")
     files = {
         "botocore": {"botocore/data/s3/1/service-2.json.gz": "{}", "botocore/data/ec2/1/service-2.json.gz": "{}"},

@@ -74,7 +74,7 @@ def wheels(tmp_path_factory):
 
 
 def require_whole_product(installed):
-    """Runs the commands; checks that a run has the same weights on every back-end."""
+    """Runs the commands. Checks that a run has the same weights on every back-end."""
     (installed.folder / "small.toml").write_text(STUDY)
     try:
         said = installed(COMMANDS, timeout=600)

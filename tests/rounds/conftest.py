@@ -11,7 +11,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def train(tmp_path_factory):
-    """Trains a small run and caches it by overrides and workers; the processes of all runs are the same ones."""
+    """Trains a small run and caches it by overrides and workers. The processes of all runs are the same ones."""
     from driver import SMALL
     from driver import train as drive
     from shared_pools import SharedPools

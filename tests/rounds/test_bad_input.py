@@ -27,7 +27,7 @@ def marless(tmp_path, shell, capfd, no_processes):
 
 
 def the_line(said):
-    """The only line on standard error; fails if there is more, such as a traceback."""
+    """The only line on standard error. Fails if there is more, such as a traceback."""
     assert len(said.err) == 1, said.err
     assert said.err[0].startswith("marless: ")
     return said.err[0]

@@ -22,7 +22,7 @@ ON = ("--backend", "emulated")
 
 @pytest.fixture
 def marless(tmp_path, shell, capfd):
-    """Commands in a fresh folder; ends the account that they leave."""
+    """Commands in a fresh folder. Ends the account that they leave."""
     shell.cd(tmp_path)
     yield Commands(capfd)
     if (running := account.find(account_folder())) is not None:

@@ -81,7 +81,7 @@ def test_every_back_end_does_the_same_work(found):
     assert {spent.rounds for spent in found.values()} == {3}
     for name in NAMES:
         assert len({getattr(meter, name).invocations for meter in meters}) == 1
-    # describe, and two actors a round; initialise, and a learner a round; evaluations after round 2, at the end, best.
+    # describe, and two actors a round. Initialise, and a learner a round. Evaluations after round 2, at the end, best.
     here = found[HERE].meter
     assert (here.actor.invocations, here.learner.invocations, here.evaluator.invocations) == (1 + 6, 1 + 3, 3)
 
@@ -99,7 +99,7 @@ def test_driven_from_here_the_cloud_adds_logs_starts_and_waiting(found):
     at_home, away = here.bill, there.bill
     assert quantities(at_home)["logs"] == quantities(at_home)["coordinator compute"] == 0
     assert quantities(away)["logs"] == Decimal(14 * 1024) / 2**30
-    # Two actors at once, a learner, an evaluator: four environments at a second each; nobody speaks.
+    # Two actors at once, a learner, an evaluator: four environments at a second each. Nobody speaks.
     starts = [getattr(there.meter, name).init_ms for name in NAMES]
     assert starts == [2000, 1000, 1000, 0]
     assert there.meter.puts == here.meter.puts
@@ -129,11 +129,11 @@ def test_detached_the_coordinator_is_a_function_and_answers_lie_in_storage(found
     # One turn starts the run and one follows each of its ten waves: describe, initialise, two a round, two evaluations.
     # The evaluation beside a round is waited for alone.
     assert gone.meter.coordinator.invocations == 12
-    # It is started once, for a second; 40 ms of work and 65 of waiting each time.
+    # It is started once, for a second. 40 ms of work and 65 of waiting each time.
     assert gone.meter.coordinator.billed_ms == 12 * 105 + 1000
     assert quantities(bill)["lambda requests"] == 14 + 12
     assert quantities(bill)["logs"] == Decimal((14 + 12) * 1024) / 2**30
-    # A header is read for every answer; descriptions and evaluations have an object for theirs.
+    # A header is read for every answer. Descriptions and evaluations have an object for theirs.
     assert gone.meter.gets - there.meter.gets == 14
     assert gone.meter.puts - there.meter.puts == 1 + 3
     assert gone.seconds > there.seconds
@@ -185,7 +185,7 @@ def test_json_output_is_of_the_back_end_that_was_asked_for(marless):
     assert "functions measured them" in estimate["bill"]["note"]
     # With a function for each task a round takes its longest path, of which a lag leaves the learners' part.
     assert 0.2 < estimate["lag_share"] < 0.97
-    # Two virtual processors for one worker, by the list price of us-east-1; the run takes less than 20 s.
+    # Two virtual processors for one worker, by the list price of us-east-1. The run takes less than 20 s.
     machine = estimate["rented_machine"]
     assert (machine["type"], machine["vcpus"], machine["hourly_dollars"]) == ("c6a.large", 2, 0.0765)
     assert machine["dollars"] == pytest.approx(0.0765 / 60, abs=1e-9) and machine["busy_dollars"] < machine["dollars"]
@@ -219,7 +219,7 @@ def test_a_plan_offers_placements_that_train_the_same_weights(marless, train):
 
 @pytest.mark.slow
 def test_a_lag_is_judged_where_it_could_be_set_alone():
-    """On one slot nothing overlaps; where rounds are learned in one function, or have a lag, there is none to judge."""
+    """On one slot nothing overlaps. Where rounds are learned in one function, or have a lag, there is none to judge."""
     config = load(None, [*SMALL, *ROUND])
     measured = record_briefly(config, 1)
     # Tasks of a second: beside those of milliseconds a busy machine's noise is no smaller than what a lag could save.

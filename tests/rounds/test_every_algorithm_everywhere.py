@@ -39,7 +39,7 @@ STUDIO = "pettingzoo:many_spaces:Studio"
 class Family:
     """A family of tasks by a small member: `horizon` steps an episode, `groups` of networks without sharing.
 
-    `refused` maps algorithms to the message that refuses them; `package` must be installed, which `make test` does
+    `refused` maps algorithms to the message that refuses them. `package` must be installed, which `make test` does
     unless it is `large`.
     """
 
@@ -189,7 +189,7 @@ SUPPORTED, REFUSED = (
 
 
 def marked(pairs):
-    """The pairs as parameters; `make conformance` installs the large packages."""
+    """The pairs as parameters. `make conformance` installs the large packages."""
     large = [pytest.mark.packages]
     return [pytest.param(*pair, marks=large if FAMILIES[pair[0]].large else []) for pair in pairs]
 
@@ -219,7 +219,7 @@ def trained(folder, family, algorithm):
             drawn.update(policies(state))
         return False
 
-    # Off-policy algorithms share networks by default; without sharing there is a network of every kind.
+    # Off-policy algorithms share networks by default. Without sharing there is a network of every kind.
     apart = ("sharing.rule=none",) if family.groups > 1 else ()
     settings = (*TINY, *apart, *family.settings, f"algorithm.name={algorithm}", *EACH[algorithm])
     run = train(folder, settings, leave=look)

@@ -94,14 +94,14 @@ def test_the_placement_changes_nothing(train, placement):
 
 @pytest.mark.parametrize("method", ["qmix", "maddpg", "iddpg"])
 def test_packs_of_groups_change_nothing(train, method):
-    """Three agents on two workers; stages that couple groups are among them."""
+    """Three agents on two workers. Stages that couple groups are among them."""
     same(train(*METHODS[method], "placement.rule=balanced", workers=2), train(*METHODS[method], SPLIT))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", EVERY_METHOD)
 def test_no_method_depends_on_where_and_by_how_many_it_is_learned(train, method):
-    """A round's learner may differ from the last round's; it then reads rollouts that it has not seen."""
+    """A round's learner may differ from the last round's. It then reads rollouts that it has not seen."""
     split = train(*METHODS[method], SPLIT)
     same(train(*METHODS[method], "placement.rule=packed", PAIRED), split)
     same(train(*METHODS[method], *PLACEMENTS[4], workers=2), split)
@@ -177,7 +177,7 @@ def test_a_run_of_any_method_killed_between_two_updates_goes_on_to_the_same_end(
 
 
 def second_update(config):
-    """The wave of the second update; a method with one stage makes all updates of a round in one wave."""
+    """The wave of the second update. A method with one stage makes all updates of a round in one wave."""
     stages = len(algorithm(config.algorithm.name).stages)
     return stages + 1 if stages > 1 else 0
 

@@ -54,7 +54,7 @@ def test_a_damaged_newest_object_sends_the_run_back_to_its_checkpoint(tmp_path, 
     assert resumed.sha256 == undisturbed.sha256
     assert [line.round for line in resumed.lines] == [1, 2, 3, 4, 5]
     assert resumed.dollars > undisturbed.dollars
-    # Rounds 1 to 3 and the learner that was lost, then rounds 3 to 5 again; one initialisation.
+    # Rounds 1 to 3 and the learner that was lost, then rounds 3 to 5 again. One initialisation.
     assert resumed.state.meter.learner.attempts_lost == 1
     assert resumed.state.meter.learner.invocations == 1 + 3 + 1 + 3
 

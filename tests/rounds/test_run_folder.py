@@ -144,7 +144,7 @@ def test_the_summary_agrees_with_the_bill_and_the_settings(marless):
 
 def test_the_evaluations_end_with_the_final_one_and_the_absolute_metric(marless, first):
     [run] = json.loads(Path("runs/first/evaluations.json").read_text())["toy"]["signal"]["mappo"].values()
-    # Evaluated after round 2 during training; the final policies are of round 4.
+    # Evaluated after round 2 during training. The final policies are of round 4.
     assert [entry.get("step_count") for entry in run.values()] == [80, 160, None]
     assert [len(entry["return"]) for entry in run.values()] == [4, 4, 40]
     assert list(run)[-1] == "absolute_metrics"
@@ -309,7 +309,7 @@ def test_a_higher_limit_continues_a_finished_run_alike(marless, first):
 
 @pytest.mark.slow
 def test_a_run_whose_function_was_too_slow_goes_on_with_more_time_for_it(marless, processes):
-    # An answer that arrives before the time-out is first checked counts; these episodes take some 80 ms.
+    # An answer that arrives before the time-out is first checked counts. These episodes take some 80 ms.
     many = "evaluation.final_episodes=6400"
     assert marless.train("whole", many).code == 0
     said = marless.train("first", many, "functions.evaluator.timeout_s=0.001")
@@ -421,7 +421,7 @@ def test_an_estimate_is_within_a_quarter_of_the_bill(marless):
     quantities = [{line["name"]: line["quantity"] for line in found["lines"]} for found in (estimated["bill"], bill)]
     for name in ("lambda requests", "s3 puts"):
         assert quantities[0][name] == quantities[1][name]
-    # The estimate does not know which evaluation will be best; the best policies are read as one object per group.
+    # The estimate does not know which evaluation will be best. The best policies are read as one object per group.
     assert quantities[0]["s3 gets"] == pytest.approx(quantities[1]["s3 gets"], abs=3)
 
 
@@ -448,7 +448,7 @@ def test_a_continued_run_that_was_killed_is_interrupted(marless, signalled):
     marless.train("first", "evaluation.every=3")
     signalled(signal.SIGINT, round=5, insists=True)
     assert marless("resume", "first", "stop.rounds=8", "--workers", "1").code == 130
-    # The last summary is from the end at round 4; the next would be from the evaluation after round 6.
+    # The last summary is from the end at round 4. The next would be from the evaluation after round 6.
     assert (summary("first")["status"], summary("first")["rounds"]) == ("finished", 4)
     [row] = map(json.loads, marless("runs", "--json").out)
     assert (row["status"], row["rounds"]) == ("interrupted", 5)

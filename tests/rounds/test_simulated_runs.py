@@ -38,7 +38,7 @@ def test_every_attempt_of_a_run_is_on_its_timeline(run):
 
 def test_a_simulated_run_asks_for_the_tasks_of_the_real_one(run):
     found = json.loads(run(*SIMULATE, "first", "--rounds", "8", "--json").out[0])
-    # Describe, initialise; 8 rounds of three rollouts and a learner; evaluations before rounds 2, 4 and 6.
+    # Describe, initialise. 8 rounds of three rollouts and a learner. Evaluations before rounds 2, 4 and 6.
     assert (found["rollouts"], found["rounds"], found["requests"]) == (3, 8, 2 + 8 * 4 + 3)
     assert found["round_s_lowest"] <= found["round_s"] <= found["round_s_highest"]
 

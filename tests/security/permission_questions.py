@@ -1,4 +1,4 @@
-"""Requests to an account of two tenants; the callers belong to tenant alpha.
+"""Requests to an account of two tenants. The callers belong to tenant alpha.
 
 A place is ``<tenant of the bucket>:<tenant of the key>/<rest of the key>``.
 """

@@ -23,7 +23,7 @@ REGION = "us-east-1"
 
 
 class Question(NamedTuple):
-    """Whether a principal of tenant `a` may perform an action on a resource, with the context keys of a request."""
+    """Return whether a principal of tenant `a` may perform an action on a resource, with a request's context keys."""
 
     who: str
     allowed: bool

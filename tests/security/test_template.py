@@ -76,7 +76,7 @@ def test_the_file_is_one_that_cloudformation_takes() -> None:
         role: f"s3://marless-artifacts-{'1' * 12}-us-gov-east-1-{'a' * 31}/{role}/{'0' * 64}.zip" for role in ENTRIES
     }
     text = fill_in(TEMPLATE.read_text(), code, {})
-    # API_CreateStack, TemplateBody; YAML aliases: user guide, "CloudFormation template formats".
+    # API_CreateStack, TemplateBody. YAML aliases: user guide, "CloudFormation template formats".
     assert len(text.encode()) <= 51_200
     tokens = yaml.scan(text)
     assert not [token for token in tokens if isinstance(token, yaml.AnchorToken | yaml.AliasToken)]
@@ -431,7 +431,7 @@ def test_alarms_watch_what_a_person_has_to_act_on() -> None:
 
 def test_alarms_clear_by_themselves_and_only_a_sweep_may_not_be_missing() -> None:
     alarms = of_type("AWS::CloudWatch::Alarm")
-    # A sum over a period ends with it; the number of messages in a queue stays for days.
+    # A sum over a period ends with it. The number of messages in a queue stays for days.
     assert all(name != "ApproximateNumberOfMessagesVisible" for of in alarms.values() for _, name, _ in watched(of))
     missing = {name: alarm["TreatMissingData"] for name, alarm in alarms.items()}
     assert missing.pop("MissingSweep") == "breaching"

@@ -70,7 +70,7 @@ def scope(tenant: str, **parameters: str) -> Scope:
     return Scope(translated, {**defaults, **pseudo, "Tenant": tenant, **parameters}, made)
 
 
-# The parameters that SAM itself reads; it passes on all others as references.
+# The parameters that SAM itself reads. It passes on all others as references.
 _LOOKED_THROUGH = {"ActorMemory", "Release", "Tracing"}
 
 

@@ -1,4 +1,4 @@
-"""No stream ends a run; `python -m scripts.streams` prints the whole table."""
+"""No stream ends a run. `python -m scripts.streams` prints the whole table."""
 
 import pytest
 

@@ -39,7 +39,7 @@ class Watched:
 
 
 def stopped_at_random(folder, draws, workers, back_end):
-    """Trains, and stops after a random number of steps, again and again; the result, and how many were withdrawn.
+    """Trains, and stops after a random number of steps, again and again. The result, and how many were withdrawn.
 
     No task is answered twice.
     """

@@ -45,7 +45,7 @@ def test_another_team_is_drawn_beside(marless):
         assert marless("replay", "a", "--beside", other, "--out", "both.gif").code == 0
         both = Image.open("both.gif").convert("RGB")
         assert both.size == (2 * width, height)
-        # The same start state; captions differ.
+        # The same start state. Captions differ.
         picture = (0, 0, width, height - 34)
         assert both.crop(picture).tobytes() == both.crop((width, 0, 2 * width, height - 34)).tobytes()
 

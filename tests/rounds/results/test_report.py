@@ -33,7 +33,7 @@ class Balance(HTMLParser):
 
 
 def a_study(path, rounds, agents, arms=("0.001", "0.01"), seeds=2):
-    """Runs of as many settings and seeds, with an evaluation every tenth round; arms differ by their return."""
+    """Runs of as many settings and seeds, with an evaluation every tenth round. Arms differ by their return."""
     for position, lr in enumerate(arms):
         for seed in range(1, seeds + 1):
             lines = [

@@ -54,7 +54,7 @@ def test_runs_of_a_study_are_compared(trained):
     found = event["comparison"]
     assert (event["event"], event["folder"], found["at"], found["ends_first"]) == ("compared", "comparison", 640, "")
     by_arm = {row["arm"]: row for row in found["equal"]}
-    # The last evaluation of 16 rounds of 8 x 5 steps; of two seeds none is dropped.
+    # The last evaluation of 16 rounds of 8 x 5 steps. Of two seeds none is dropped.
     for name in ALGORITHMS:
         means = [mean_return(f"{name}-s{seed}", "step_15") for seed in (1, 2)]
         assert by_arm[name]["iqm"]["value"] == pytest.approx(sum(means) / 2)
