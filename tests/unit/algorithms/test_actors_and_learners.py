@@ -26,7 +26,7 @@ def firsts(kind):
 
 
 class Wanderers:
-    """Three agents of two kinds that observe noise; deaths, wins and time limits are random."""
+    """Three agents of two kinds that observe noise. Deaths, wins and time limits are random."""
 
     def __init__(self, kind, num_envs):
         self.num_envs = num_envs
@@ -77,7 +77,7 @@ class Wanderers:
 
 
 def trained(environment, name, settings, rounds, steps, seed=2):
-    """Metrics of every round, and the last round's context; `context.tensors` are its initial ones."""
+    """Metrics of every round, and the last round's context. `context.tensors` are its initial ones."""
     algorithm = algorithms.algorithm(name)
     config = algorithms.configuration(algorithm, settings).resolved(environment.spec)
     code, spec, state, report = algorithms.implementation(algorithm), environment.spec, {}, []
@@ -112,7 +112,7 @@ def test_before_its_first_step_a_learner_finds_actions_as_likely_as_the_actor_di
         "clip_coef": 1e-4,
         "num_minibatches": 1,
     }
-    # In the last of three rounds; the metrics are from before a round's only step, with ratios of 1 up to rounding.
+    # In the last of three rounds. The metrics are from before a round's only step, with ratios of 1 up to rounding.
     report, context = trained(environment, "mappo", {**settings, "epochs": 1}, rounds=3, steps=20)
     for group in ("g00", "g01"):
         assert report[-1][f"policy/clip_fraction/{group}"] == 0
@@ -212,7 +212,7 @@ def answered(name, settings, seed):
 
 
 class Naming:
-    """Two agents see two numbers of -1, 0 and 1 and get, at once, the share that they name right; or, with continuous
+    """Two agents see two numbers of -1, 0 and 1 and get, at once, the share that they name right. Or, with continuous
     actions, minus their distance from a third of each."""
 
     def __init__(self, num_envs, kind):
@@ -254,8 +254,8 @@ def test_numbers_are_learned_and_their_deviation_shrinks(seed):
     # with CleanRL's `ppo_continuous_action` (Huang et al., 2022) at the same settings and a constant step.
     settings = {"lr": 0.003, "hidden": [32], "ent_coef": 0.0}
     report, context = trained(environment, "ippo", settings, rounds=40, steps=8, seed=seed)
-    # A blind policy loses 2/9 at least: the mean distance of -1/3, 0 and 1/3 from their middle. The first
-    # deviations alone cost 0.6; 0.1 costs 0.15 √(2/π) at most, as numbers are stretched by 2 and 1, 1.5 on average.
+    # A blind policy loses 2/9 at least: the mean distance of -1/3, 0 and 1/3 from their middle. The first deviations
+    # alone cost 0.6. 0.1 costs 0.15 √(2/π) at most, as numbers are stretched by 2 and 1, 1.5 on average.
     assert context.batch.rewards.mean() > -1 / 9
     assert np.exp(context.tensors["policy/g00/log_std"]).max() < 0.1
     assert report[-1]["policy/entropy/g00"] < report[0]["policy/entropy/g00"] - 1

@@ -17,7 +17,7 @@ from marless.functions.randomness import generator
 
 
 def test_the_explained_variance_is_that_worked_out_by_hand():
-    # Targets 0 and 2 have variance 1; the residuals of values 0 and 1 are 0 and 1, with variance ¼.
+    # Targets 0 and 2 have variance 1. The residuals of values 0 and 1 are 0 and 1, with variance ¼.
     assert explained_variance(np.array([0.0, 1.0]), np.array([0.0, 2.0])) == 0.75
     assert explained_variance(np.array([7.0, 7.0]), np.array([0.0, 2.0])) == 0.0  # a constant explains nothing
     assert explained_variance(np.array([5.0, 7.0]), np.array([0.0, 2.0])) == 1.0  # but for a constant, all
@@ -29,7 +29,7 @@ def test_the_figures_of_agents_are_those_worked_out_by_hand():
     counted = np.array([[[True, True]], [[False, True]], [[False, False]]])
     rows = ByAgent.of([1, 4, 5], counted)  # two rows of agent 1, one of 4, none of 5
     assert rows.means({"kl": np.array([1.0, 3.0, 8.0])}) == {"kl": 4.0, "kl_a01": 2.0, "kl_a04": 8.0, "kl_a05": 0.0}
-    # All three: values 0, 1, 3 for targets 0, 2, 4 leave 0, 1, 1 with variance 2/9; the targets' variance is 8/3.
+    # All three: values 0, 1, 3 for targets 0, 2, 4 leave 0, 1, 1 with variance 2/9. The targets' variance is 8/3.
     assert rows.explained_variance(np.array([0.0, 1, 3]), np.array([0.0, 2, 4])) == {
         "explained_variance": pytest.approx(1 - (2 / 9) / (8 / 3)), "explained_variance_a01": 0.75,
         "explained_variance_a04": 1.0, "explained_variance_a05": 0.0,

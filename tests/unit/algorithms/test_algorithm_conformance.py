@@ -170,7 +170,7 @@ def test_the_small_algorithm_passes(shell):
 
 
 def adding(stage, **more):
-    """The stage's result with more tensors; `{g}` in names is the group's name."""
+    """The stage's result with more tensors. `{g}` in names is the group's name."""
 
     def changed(context, group):
         made = {name.replace("__", "/").format(g=group_name(group)): array for name, array in more.items()}

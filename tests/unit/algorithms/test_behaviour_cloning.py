@@ -14,7 +14,7 @@ from marless.functions.nn.discrete import Branches, OneChoice
 
 
 def test_two_actions_are_worked_out_by_hand():
-    """Probabilities 3/4 and 1/4; the second was taken."""
+    """Probabilities 3/4 and 1/4. The second was taken."""
     loss = cross_entropy(OneChoice(2), np.array([[math.log(3), 0.0]]), np.array([1]), None)
     np.testing.assert_allclose(loss.rows, [math.log(4)])
     np.testing.assert_allclose(loss.grad_output, [[0.75, -0.75]])

@@ -29,7 +29,7 @@ from marless.runs.inputs.datasets import store_dataset
 OPTIONS = {"masked": True, "elimination": True, "mixed": True, "horizon": 4}
 CHOICES = EnvTask(name="toy/signal", agents=3, options=OPTIONS)
 NUMBERS = EnvTask(name="mpe/simple_spread", agents=2, options={"continuous_actions": True})
-# Python objects and buffers of a refusal; the largest array of the recording has 2 kB.
+# Python objects and buffers of a refusal. The largest array of the recording has 2 kB.
 MOST_BYTES = 20_000_000
 
 

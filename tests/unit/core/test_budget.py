@@ -29,7 +29,7 @@ def most(plan, state):
 
 
 class Misfortune:
-    """A script that cycles through `outcomes`; `beyond` sums the cost of second deliveries."""
+    """A script that cycles through `outcomes`. `beyond` sums the cost of second deliveries."""
 
     def __init__(self, outcomes):
         self.outcomes, self.turn, self.beyond = outcomes, 0, Meter()

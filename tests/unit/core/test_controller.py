@@ -1,4 +1,4 @@
-"""The controller as a whole; each rule has separate tests."""
+"""The controller as a whole. Each rule has separate tests."""
 
 import numpy as np
 import pytest

@@ -88,7 +88,7 @@ def test_learners_are_woken_for_while_an_evaluation_is_in_flight(placement):
 
 
 def evaluations_late(world, seconds=0.0):
-    """Evaluators answer when no other event is left; every event takes so many seconds."""
+    """Evaluators answer when no other event is left. Every event takes so many seconds."""
     deliver = world.deliver
 
     def look(event):
@@ -184,7 +184,7 @@ def test_tasks_that_were_just_sent_again_are_not_given_up_where_others_cannot_be
 
     class Refusing(Sender):
         def flush(self, patience_s):
-            """Loses the first samples and evaluation of the second round; then the samples are refused once."""
+            """Loses the first samples and evaluation of the second round. Then the samples are refused once."""
             unsent = []
             for function, body in list(self.queue):
                 request = msgspec.json.decode(body, type=Request)

@@ -207,7 +207,7 @@ def test_who_has_all_stages_or_the_only_one_goes_through_all_updates(name, rule)
 
 
 def test_exploration_is_part_of_the_task_and_falls_with_the_steps():
-    """Epsilon from 1 to 0.5 in 80 steps; a round has 20. A task of several rounds has it for each."""
+    """Epsilon from 1 to 0.5 in 80 steps. A round has 20. A task of several rounds has it for each."""
     more = ("algorithm.epsilon_steps=80", "algorithm.epsilon_end=0.5", "evaluation.every=9", "placement.chain=4")
     behaviours = {}
     for rule in ("packed", "whole"):

@@ -108,7 +108,7 @@ def test_nobody_waits_for_a_gate_where_one_learner_learns_from_an_earlier_round(
 
 
 def test_a_learner_keeps_what_it_learned_and_not_what_was_sampled_since():
-    """By the model of the bill; three rounds fit into the buffer, two of them are older than the newest."""
+    """By the model of the bill. Three rounds fit into the buffer, two of them are older than the newest."""
     world = World(on_lambda(make_plan(*REPLAY, "algorithm.buffer_size=30", "pipeline.lag=2", "stop.rounds=8")))
     hits, newest = {}, {}
 

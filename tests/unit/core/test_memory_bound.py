@@ -1,4 +1,4 @@
-"""The lower bound of a function's memory, by hand; `tests/rounds` compares it with measurements."""
+"""The lower bound of a function's memory, by hand. `tests/rounds` compares it with measurements."""
 
 from dataclasses import replace
 

@@ -58,7 +58,7 @@ def lists(plan):
 
 
 def keeps_half_written(plan):
-    """Whether a driver keeps the object of a task that the last driver dispatched and that has not reported."""
+    """Return whether a driver keeps the object of a task that the last driver dispatched and that has not reported."""
     world = World(plan)
     world.driver().step()
     key = f"{keys.output_prefix(0, 'describe')}.half"
@@ -68,7 +68,7 @@ def keeps_half_written(plan):
 
 
 def halves(plan, state):
-    """Whether two groups are halved where four slots wait for them."""
+    """Return whether two groups are halved where four slots wait for them."""
     balanced = promising(replace(plan, config=make_plan("placement.rule=balanced").config), concurrency=4)
     return len(next_placement.configured_placement(balanced, state).packs) == 4
 
@@ -97,7 +97,7 @@ def test_an_ability_of_a_platform_decides_its_own_fact_and_no_other(ability, end
 def test_deployed_functions_have_all_abilities_of_the_cloud(ended):
     assert Platform().on_lambda() == Platform(**ABILITIES)
     here, there = facts(PLAN, ended), facts(on_lambda(PLAN), ended)
-    # A second is all that a task with a time-out of one may be billed here; a table adds 100 bytes and the run's name.
+    # A second is all that a task with a time-out of one may be billed here. A table adds 100 bytes and the run's name.
     assert (here["startup_counts_to_timeout"], there["startup_counts_to_timeout"]) == (1000, 5000)
     assert (here["items_padded"], there["items_padded"]) == ((10, 10), (111, 121))
     assert (here["bodies_leave_region"], there["bodies_leave_region"]) == ((False, 0), (True, 70))

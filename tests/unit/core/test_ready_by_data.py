@@ -20,7 +20,7 @@ ROUNDS = st.sampled_from([(), SUMMED])
 
 
 class Shuffled(World):
-    """Answers arrive in a drawn order; `arrivals` are the works in that order, with the requests before each."""
+    """Answers arrive in a drawn order. `arrivals` are the works in that order, with the requests before each."""
 
     def __init__(self, plan, pick, script=lambda function, request: [answered(function, request)]):
         super().__init__(plan, script)

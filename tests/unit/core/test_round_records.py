@@ -15,7 +15,7 @@ COMPETING = msgspec.structs.replace(SPEC, sides=(0, 1))
 
 
 def competing(function, request):
-    """Every sampled episode gives each agent -0.5; evaluated ones give agent a 1 and agent b -3."""
+    """Every sampled episode gives each agent -0.5. Evaluated ones give agent a 1 and agent b -3."""
     item = answered(function, request, spec=COMPETING)
     if not isinstance(request, EvaluateTask):
         return [item]
@@ -70,7 +70,7 @@ UNEVEN = ("evaluation.episodes=4", "evaluation.final_episodes=5", "evaluation.ep
 def test_the_environment_s_own_figures_are_means_over_all_episodes_of_an_evaluation():
     world = World(make_plan("stop.rounds=3", *UNEVEN), scoring(lambda task: {"win": 1.0 - task.part, "time": 0.5}))
     state = world.finish()
-    # Parts of three episodes and one; of three and two; the absolute metric has fourteen parts, of 40 episodes.
+    # Parts of three episodes and one. Of three and two. The absolute metric has fourteen parts, of 40 episodes.
     [found] = [line.evaluation.env_metrics for line in world.journal if line.evaluation]
     assert found == {"time": 0.5, "win": 0.75}
     assert state.final_env_metrics == {"time": 0.5, "win": pytest.approx(3 / 5)}

@@ -218,7 +218,7 @@ def test_the_episodes_of_a_trial_are_in_the_bill():
 
 def test_the_absolute_metric_is_of_the_best_team_with_the_groups_it_had():
     def script(function, request):
-        # The policies after two rounds are the best; sharing comes after the third.
+        # The policies after two rounds are the best. Sharing comes after the third.
         best = isinstance(request, EvaluateTask) and request.stream == "evaluate" and request.address.round == 2
         [report] = alike_replies()(function, request)
         if not best:

@@ -153,7 +153,7 @@ def test_rounds_that_only_sample_are_no_part_of_what_a_round_takes():
 def test_a_simulated_run_has_the_bill_of_its_tasks():
     meter = simulate(recording(), SimulatedSetting(8, 6, 4)).state.meter
     assert meter.actor.invocations == 1 + 6 * 8
-    # 40 ms on a function's share of a vCPU, rounded up; describing takes 1 ms.
+    # 40 ms on a function's share of a vCPU, rounded up. Describing takes 1 ms.
     memory = make_plan().config.functions.actor.memory_mb
     scaled = -(-40 * 1769 // min(1769, memory))
     assert meter.actor.billed_ms == pytest.approx(6 * 8 * scaled, abs=10)
@@ -207,7 +207,7 @@ def test_a_deployed_run_waits_for_storage_and_has_a_share_of_a_vcpu():
     assert task.duration_ms == pytest.approx(40 * 1769 / 885 + 20 + 30, abs=0.1)
     assert task.usage == Usage(puts=1, gets=1, bytes_written=1000)
     started = [each.init_ms for each in found.records if each.function == "actor" and each.init_ms]
-    # Four rollouts at once need four environments; the first of them described the task. What precedes INIT is not
+    # Four rollouts at once need four environments. The first of them described the task. What precedes INIT is not
     # billed, but passes: 300 ms, INIT, 25 ms of calling, 2 ms of work and a PUT.
     assert started == pytest.approx([1000 * 1769 / 885] * 4)
     took = found.records[0].ended_at - found.records[0].asked_at

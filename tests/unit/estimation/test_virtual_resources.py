@@ -42,7 +42,7 @@ def test_questions_beyond_the_slots_wait_in_order():
 def test_each_slot_starts_up_once_and_start_ups_are_billed():
     ask = RecordedAsk("judge", 0.0, (10.0, 10.0, 10.0))
     ends, use = played(ResourceTimes(slots=2, hand_over_ms=1.0, init_ms=100.0), (0.0, (ask, ask), 0.0))
-    # Two slots start; the third question, and the second ask's, find them warm.
+    # Two slots start. The third question, and the second ask's, find them warm.
     assert use == CallUse(count=6, ms=2 * 100 + 60)
     assert ends == [(110 + 1 + 10 + 1) + (10 + 1 + 10 + 1)]
 

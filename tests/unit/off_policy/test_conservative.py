@@ -18,7 +18,7 @@ PAIR = EnvSpec(agents=("a", "b"), classes=(AgentClass("all", (0, 1), 1, 2),), ho
 
 
 def test_two_actions_are_worked_out_by_hand():
-    """exp Q is 3 and 1, so the softmax is 3/4 and 1/4; log 4 less the recorded action's 0."""
+    """exp Q is 3 and 1, so the softmax is 3/4 and 1/4. Log 4 less the recorded action's 0."""
     gap = ConservativeGap.of(np.array([[math.log(3), 0.0]]), np.array([1]), None, np.array([True]))
     assert gap.mean == pytest.approx(math.log(4))
     np.testing.assert_allclose(gap.gradient, [[0.75, -0.75]])
@@ -46,7 +46,7 @@ def test_the_gradient_is_that_of_automatic_differentiation():
 
 
 def still_rollout():
-    """Four steps of two agents in one environment, without reward; the recorded actions are 0."""
+    """Four steps of two agents in one environment, without reward. The recorded actions are 0."""
     shape = (4, 1)
     return {
         "terminated": np.zeros((2, *shape), bool), "alive": np.ones((2, *shape), bool), "ended": np.zeros(shape, bool),
@@ -82,7 +82,7 @@ def test_a_step_has_the_mean_over_rows_or_of_a_side_the_sum_over_its_agents(name
     spec = algorithm.without(config.idle_parts)
     share = Share([stage.name for stage in spec.stages], sorted(set(groups)), range(1))
     found = stages.run(spec, code, context, share)
-    # Adam's first moment is a tenth of the gradient; the last parameter is the bias of the action not taken.
+    # Adam's first moment is a tenth of the gradient. The last parameter is the bias of the action not taken.
     assert found.tensors["policy_optimiser/g00/first"][-1] == pytest.approx(0.1 * 4.0 * 0.5 * weight, rel=1e-6)
     gaps = [value for key, value in found.metrics.items() if "conservative_gap" in key]
     assert gaps == pytest.approx([math.log(2)] * len(set(groups)), rel=1e-6)

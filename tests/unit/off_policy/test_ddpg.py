@@ -32,7 +32,7 @@ def pair(numbers=False, masked=False, sides=(), state=0):
 
 
 def rollout(spec, rng, steps=1, **given):
-    """A rollout of one-step episodes with varied actions; `given` replaces tensors."""
+    """A rollout of one-step episodes with varied actions. `given` replaces tensors."""
     kind, shape = spec.classes[0], (2, steps, NUM_ENVS)
     action = rng.uniform(-1, 1, (*shape, 1)) if kind.continuous else rng.integers(kind.actions, size=shape)
     made = {
@@ -124,7 +124,7 @@ def with_critic(state, group, weights):
 
 
 def one_number(name, weights, **fields):
-    """Agent a sees (1, 0) and b (0, 1); a did 0.5 and b -0.5; both policies now give 0. All environments are equal."""
+    """Agent a sees (1, 0) and b (0, 1). A did 0.5 and b -0.5. Both policies now give 0. All environments are equal."""
     made = rollout(pair(numbers=True), np.random.default_rng(0), **fields)
     made["observation/0"][:] = np.eye(2)[:, None, None]
     made["action/0"][0], made["action/0"][1] = 0.5, -0.5
@@ -136,7 +136,7 @@ def one_number(name, weights, **fields):
 
 
 def test_the_gradient_of_an_independent_critic_is_that_worked_out_by_hand():
-    # x = (1, 0, a) and the value is 2 tanh(0.3 + 0.7 a); at a = 0 its gradient is 2 (1 - tanh(0.3)^2) 0.7. The loss is
+    # x = (1, 0, a) and the value is 2 tanh(0.3 + 0.7 a). At a = 0 its gradient is 2 (1 - tanh(0.3)^2) 0.7. The loss is
     # minus the mean over 64 rows, so each has weight 1/64.
     algorithm, context = one_number("iddpg", [0.3, 5.0, 0.7])
     found = algorithms.implementation(algorithm).STAGES["critic"](context, 0).tensors["gradient/g00"]
@@ -157,9 +157,9 @@ def test_the_gradient_of_a_central_critic_has_what_others_did():
 
 
 def test_a_target_sees_what_target_policies_do_where_something_follows():
-    # No episode ends; the next state is (0, 1, 1, 0) and target policies give tanh(0.5) and tanh(-1). With rewards 1
-    # and gamma 0.9 the target is 1 + 0.9 * 2 tanh(0.1 - 0.25 + 0.7 tanh(0.5) + 0.4 tanh(-1)). The action taken in
-    # (1, 0, 0, 1) has the value 2 tanh(0.3 - 0.2 + 0.7 * 0.5 + 0.4 * -0.5), and the loss is the squared difference.
+    # No episode ends. The next state is (0, 1, 1, 0) and target policies give tanh(0.5) and tanh(-1). With rewards 1
+    # and gamma 0.9 the target is 1 + 0.9 * 2 tanh(0.1 - 0.25 + 0.7 tanh(0.5) + 0.4 tanh(-1)). The action taken in (1,
+    # 0, 0, 1) has the value 2 tanh(0.3 - 0.2 + 0.7 * 0.5 + 0.4 * -0.5), and the loss is the squared difference.
     cut = np.stack([np.zeros(NUM_ENVS, int), np.arange(NUM_ENVS)], axis=1)
     beyond = np.broadcast_to(np.eye(2)[::-1][:, None], (2, NUM_ENVS, 2)).copy()
     algorithm, context = one_number(

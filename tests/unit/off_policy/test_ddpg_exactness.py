@@ -63,7 +63,7 @@ CASES = {
 # Settings that only deterministic policies have, and only soft ones.
 ONLY_DETERMINISTIC = ("noise_start", "temperature", *TD3)
 SOFT = {"temperature_lr": 0.03, "entropy_share": 0.4, "entropy_per_number": -0.7, "initial_temperature": 0.3}
-# Cases that start with a reward scale and level; in the others the first update sets them.
+# Cases that start with a reward scale and level. In the others the first update sets them.
 LATER = [case for case in CASES if "first update" not in case]
 EACH_CASE = pytest.mark.parametrize("case", CASES)
 SOFT_NAMES = ("masac", "isac")
@@ -71,7 +71,7 @@ EACH = pytest.mark.parametrize("name", ["maddpg", "iddpg", *SOFT_NAMES])
 
 
 def spec_of(kind, state_size=5):
-    """Three agents on two sides: two of one class, one of another, all of this kind; `both`: only the two choose."""
+    """Three agents on two sides: two of one class, one of another, all of this kind. `both`: only the two choose."""
     numbers = {"actions": 2, "low": (-1.0, -2.0), "high": (1.0, 3.0)}
     own = numbers if kind == "numbers" else {"actions": 3}
     other = {"actions": 4} if kind == "one choice" else {"actions": 1, "low": (0.0,), "high": (1.0,)}
@@ -94,7 +94,7 @@ def rollouts(spec):
 
 
 def scene(name, case, changed=None, state_size=5):
-    """The algorithm, and the context of its first round; `changed` makes other rollouts of the spec and each
+    """The algorithm, and the context of its first round. `changed` makes other rollouts of the spec and each
     rollout."""
     kind, team, own = CASES[case]
     spec, algorithm, state = spec_of(kind, state_size), algorithms.algorithm(name), {}

@@ -15,7 +15,7 @@ TINY = DuellingMixer(agents=2, state=1, actions=2, heads=1, hyper=0)
 def tiny():
     """Two agents, one head, a state of one number s, a joint action of two numbers x.
 
-    w = |s - 3|, |2s + 1|; b = (s, 4); key = |s - 5|; agent = sigmoid(0) = 1/2, twice; action = sigmoid(log 3 x_i).
+    w = |s - 3|, |2s + 1|. B = (s, 4). Key = |s - 5|. Agent = sigmoid(0) = 1/2, twice. Action = sigmoid(log 3 x_i).
     """
     flat = np.zeros(TINY.hypernetworks.parameters)
     tensors = TINY.hypernetworks.to_tensors(flat, "m")

@@ -130,7 +130,7 @@ def transitions(task, steps):
 
 
 def learned(task, over):
-    """Action values ``[cells, 2]`` by dynamic programming on the transitions; `over` selects the end flags."""
+    """Action values ``[cells, 2]`` by dynamic programming on the transitions. `over` selects the end flags."""
     cell, action, reward, following, terminated, truncated = transitions(task, 40)
     values = np.zeros((cell.max() + 1, 2))
     for _ in range(len(values) + 1):  # the corridor's length bounds the number of iterations

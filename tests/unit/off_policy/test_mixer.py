@@ -190,5 +190,5 @@ def test_a_network_starts_uniform_within_one_over_the_root_of_its_inputs():
         values = named[f"m/{name}"]
         assert np.abs(values).max() <= bound
         assert np.abs(values).max() > 0.9 * bound  # at least 32 draws: missed with probability 0.9³² at most
-    # Of a uniform number within ±b the deviation is b/√3; 6,400 draws estimate it to about 1 %.
+    # Of a uniform number within ±b the deviation is b/√3. 6,400 draws estimate it to about 1 %.
     assert named["m/first_weight/w0"].std() == pytest.approx(0.1 / math.sqrt(3), rel=0.05)

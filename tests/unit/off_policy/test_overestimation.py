@@ -39,7 +39,7 @@ def metrics(scene, updates=range(1, 2)):
 
 
 def followed(rewards, over, ended, tail, t, e):
-    """Discounted rewards ``[T, E]`` from a step on, in their own units; `tail` ``[T, E]`` where it was cut off."""
+    """Discounted rewards ``[T, E]`` from a step on, in their own units. `tail` ``[T, E]`` where it was cut off."""
     total, weight = 0.0, 1.0
     for step in range(t, STEPS):
         total, weight = total + weight * rewards[step, e], weight * GAMMA

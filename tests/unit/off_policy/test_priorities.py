@@ -25,7 +25,7 @@ STILL = {
 
 
 def rollout(*rewards):
-    """Steps of one environment without episode ends; observations are zeros."""
+    """Steps of one environment without episode ends. Observations are zeros."""
     shape, at_the_end = (len(rewards), 1), np.array([[len(rewards) - 1, 0]])
     return {
         "terminated": np.zeros((1, *shape), bool), "alive": np.ones((1, *shape), bool), "ended": np.zeros(shape, bool),
@@ -78,8 +78,8 @@ def test_two_updates_are_worked_out_by_hand():
     agent.learn(0)
     # The square roots of 1, 0.000001, 3 and 8, up to the small constant added to each.
     np.testing.assert_allclose(agent.values, [1, 0.001, 3**0.5, 8**0.5], rtol=1e-6)
-    # The segments' cumulative priorities are 1, 1.001, 2.733 and 5.5615; the parts of draws begin at 0, 1.390,
-    # 2.781 and 4.171. So the last two draws fall into the last segment for any random numbers.
+    # The segments' cumulative priorities are 1, 1.001, 2.733 and 5.5615. The parts of draws begin at 0, 1.390, 2.781
+    # and 4.171. So the last two draws fall into the last segment for any random numbers.
     draw = Draw.sample(agent.context(1), "g00")
     assert draw.indices[2:].tolist() == [3, 3]
     assert draw.indices[1] in (2, 3)
@@ -156,7 +156,7 @@ def test_what_nothing_can_be_learned_from_is_not_drawn_again_unless_there_is_not
 
 
 def test_groups_that_draw_by_other_priorities_learn_from_other_rows():
-    """The buffer caches the last minibatch only; another one is drawn again."""
+    """The buffer caches the last minibatch only. Another one is drawn again."""
     agent = Alone(batch_size=2)
     agent.hold(0, {(0, 0): rollout(10, 11, 12, 13)})
     drawn = [Draw(np.array(indices), np.ones(2)).minibatch(agent.context(0)) for indices in ([0, 1], [3, 2], [0, 1])]

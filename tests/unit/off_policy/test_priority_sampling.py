@@ -50,13 +50,13 @@ def test_a_large_buffer_is_drawn_from_in_proportion_to_small_priorities():
     priorities = np.full(1_000_000, 1e-6)
     priorities[123_456] = 1.0  # half of the total
     found = sample_indices(priorities, np.full(1000, 0.5, np.float32))
-    # The large priority covers exactly half of the 1,000 parts; each other part draws another index.
+    # The large priority covers exactly half of the 1,000 parts. Each other part draws another index.
     assert (found == 123_456).sum() in (499, 500, 501)
     assert len({*found.tolist()}) == 1001 - (found == 123_456).sum()
 
 
 def test_weights_are_worked_out_by_hand():
-    # Priorities 1, 2, 5 of a total of 8: P = 1/8, 2/8, 5/8. (3 P)^-1 = 8/3, 4/3, 8/15; over the greatest: 1, ½, 1/5.
+    # Priorities 1, 2, 5 of a total of 8: P = 1/8, 2/8, 5/8. (3 P)^-1 = 8/3, 4/3, 8/15. Over the greatest: 1, ½, 1/5.
     priorities = np.array([1.0, 2.0, 5.0])
     np.testing.assert_allclose(importance_weights(priorities, np.array([0, 1, 2, 1]), 1.0), [1, 1 / 2, 1 / 5, 1 / 2])
     np.testing.assert_allclose(importance_weights(priorities, np.array([1, 2]), 0.5), [2**-0.5, 5**-0.5])

@@ -41,7 +41,7 @@ def test_it_is_kept_as_four_numbers():
 
 
 def test_the_level_is_the_mean_of_what_was_still_to_come_in_the_first_round():
-    # Two agents, three steps, one environment, gamma 1/2; the first is dead after two steps, the second lives on.
+    # Two agents, three steps, one environment, gamma 1/2. The first is dead after two steps, the second lives on.
     rewards = np.array([[[4.0], [2.0], [9.0]], [[0.0], [0.0], [8.0]]])
     over = np.array([[[False], [True], [True]], [[False], [False], [False]]])
     signal = LearningSignal(rewards, over, loss_mask=np.array([[[True], [True], [False]], [[True], [True], [True]]]))
@@ -51,7 +51,7 @@ def test_the_level_is_the_mean_of_what_was_still_to_come_in_the_first_round():
         batch=SimpleNamespace(ended=np.zeros((3, 1), bool)),
     )
     found = scale_rewards(context, "g00", signal, lambda _: signal)
-    # 4 + 2/2 = 5, and 2; 0 + 0/2 + 8/4 = 2, 0 + 8/2 = 4, and 8.
+    # 4 + 2/2 = 5, and 2. 0 + 0/2 + 8/4 = 2, 0 + 8/2 = 4, and 8.
     assert found.offset == pytest.approx((5 + 2 + 2 + 4 + 8) / 5)
     assert found.normaliser[3] == found.offset
     assert found.rewards.tolist() == rewards.tolist()

@@ -27,7 +27,7 @@ def overestimation(name, numbers, **own):
     """The metric of groups a and b after two episodes of two steps, the first of which a time limit cuts.
 
     Agent a earns 1, 2, 4 and 8, and agent b 3 and, as it dies with its first step, nothing, then 5 and 6. All actions
-    are equally probable; numbers are the tanh of standard normal ones.
+    are equally probable. Numbers are the tanh of standard normal ones.
     """
     kind = {"actions": 1, "low": (0.0,), "high": (1.0,)} if numbers else {"actions": 3}
     spec, team = EnvSpec(("a", "b"), (AgentClass("x", (0, 1), 1, **kind),), 2), Team(groups=(0, 1))

@@ -22,9 +22,9 @@ ROWS = {
     # No episode ends: the end of the sequence shortens the sums of steps 2 and 3.
     # t=0: 1 + ½2 + ¼4 = 3, ⅛ of 64; t=1: 2 + ½4 + ¼8 = 6, ⅛ of 128; t=2: 4 + ½8 = 8, ¼ of 128; t=3: 8, ½ of 128.
     "runs on": ((), (), [3, 6, 8, 8], [1 / 8, 1 / 8, 1 / 4, 1 / 2], [2, 3, 3, 3], [11, 22, 40, 72]),
-    # Step 1 terminates. t=0: 1 + ½2 = 2 and no value; t=1: 2 and no value; then as above.
+    # Step 1 terminates. t=0: 1 + ½2 = 2 and no value. T=1: 2 and no value. Then as above.
     "terminates": ((1,), (1,), [2, 2, 8, 8], [0, 0, 1 / 4, 1 / 2], [1, 1, 3, 3], [2, 2, 40, 72]),
-    # Step 1 is cut. t=0: 2, ¼ of 32; t=1: 2, ½ of 32: the value before the reset.
+    # Step 1 is cut. t=0: 2, ¼ of 32. T=1: 2, ½ of 32: the value before the reset.
     "is cut": ((), (1,), [2, 2, 8, 8], [1 / 4, 1 / 2, 1 / 4, 1 / 2], [1, 1, 3, 3], [10, 18, 40, 72]),
     # The agent dies at step 1 and its environment goes on.
     "dies": ((1,), (), [2, 2, 8, 8], [0, 0, 1 / 4, 1 / 2], [1, 1, 3, 3], [2, 2, 40, 72]),
@@ -47,7 +47,7 @@ def test_three_step_targets_are_those_worked_out_by_hand(row):
 
 
 def random_sequences(seed, dtype=np.float64):
-    """Three agents, 12 steps, 40 environments; agents die on their own, episodes are cut or end for all."""
+    """Three agents, 12 steps, 40 environments. Agents die on their own, episodes are cut or end for all."""
     rng = np.random.default_rng(seed)
     shape = (3, 12, 40)
     rewards, following = rng.standard_normal(shape).astype(dtype), rng.standard_normal(shape).astype(dtype)
@@ -84,11 +84,11 @@ def test_returns_of_one_step_give_the_one_step_targets():
 
 
 def test_mixed_returns_are_those_worked_out_by_hand():
-    # λ = ½, gamma = ½, backwards. t=3: 8 + ½128 = 72; t=2: 4 + ½(½64 + ½72) = 38; t=1: 2 + ½(½32 + ½38) = 19.5;
-    # t=0: 1 + ½(½16 + ½19.5) = 9.875.
+    # λ = ½, gamma = ½, backwards. t=3: 8 + ½128 = 72. T=2: 4 + ½(½64 + ½72) = 38. T=1: 2 + ½(½32 + ½38) = 19.5. T=0: 1
+    # + ½(½16 + ½19.5) = 9.875.
     found = td.lambda_returns(REWARDS, flags(()), flags(()), GAMMA, 0.5).targets(NEXT)
     np.testing.assert_array_equal(found[:, 0], [9.875, 19.5, 38, 72])
-    # Step 1 is cut: 2 + ½32 = 18; t=0: 1 + ½(½16 + ½18) = 9.5. Where it terminates: 2, and 1 + ½(½16 + ½2) = 5.5.
+    # Step 1 is cut: 2 + ½32 = 18. T=0: 1 + ½(½16 + ½18) = 9.5. Where it terminates: 2, and 1 + ½(½16 + ½2) = 5.5.
     cut = td.lambda_returns(REWARDS, flags(()), flags((1,)), GAMMA, 0.5).targets(NEXT)
     np.testing.assert_array_equal(cut[:, 0], [9.5, 18, 38, 72])
     over = td.lambda_returns(REWARDS, flags((1,)), flags((1,)), GAMMA, 0.5).targets(NEXT)

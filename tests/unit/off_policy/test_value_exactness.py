@@ -225,7 +225,7 @@ def test_the_gradient_of_a_sum_is_each_networks_own():
 
 
 def test_a_stage_leaves_the_minibatch_as_it_was():
-    """All stages of an update share arrays; none may write into them."""
+    """All stages of an update share arrays. None may write into them."""
     for name in NAMES:
         scene = Scene(name, recurrent=True, burn_in=1, n_step=2)
         drawn = scene.replay_buffer.sample

@@ -82,8 +82,8 @@ def test_values_are_the_closest_sum_to_the_rewards(name, seed):
 
 @each_seed
 def test_the_joint_values_of_qmix_are_those_of_the_game(seed):
-    """Values of pairs, discounted by 0.99 in the first state: the first agent's actions lead to 7 and 8.
-    The paper's table 2 has 6.93, 6.93, 7.92, 7.92; 7.00 four times; 0.00, 1.00, 1.00, 8.00."""
+    """Values of pairs, discounted by 0.99 in the first state: the first agent's actions lead to 7 and 8. The paper's
+    table 2 has 6.93, 6.93, 7.92, 7.92. 7.00 four times. 0.00, 1.00, 1.00, 8.00."""
     settings = {**EXPLORING, **OWN["qmix"], "standardise_rewards": False}
     policy, tensors = trained_teams.train(TWO_STEP, "qmix", settings, 8, 64, seed=seed)
     mixer, flat = mixer_of(tensors, "mixer/g00")
@@ -111,8 +111,8 @@ def test_who_explores_less_and_less_may_find_the_best_where_the_penalty_is_high(
 @each_seed
 @pytest.mark.parametrize("name", [slow("iql"), "vdn", slow("qmix")])
 def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, seed):
-    """With a penalty of -3 the corners, 7/3 in the mean over a random partner, are worth more than the middle,
-    2/3; both agents settle on one of the two pairs that pay 10 as they explore less."""
+    """With a penalty of -3 the corners, 7/3 in the mean over a random partner, are worth more than the middle, 2/3.
+    Both agents settle on one of the two pairs that pay 10 as they explore less."""
     task = EnvTask(name="matrix/penalty", options={"k": -3})
     settings = {**SMALL, **OWN[name], "epsilon_steps": 1000, "buffer_size": 500}
     found = returned(task, trained_policy(task, name, settings, rounds=20, num_envs=64, seed=seed))

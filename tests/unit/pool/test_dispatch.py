@@ -323,11 +323,11 @@ def start_all(capacity, **lanes):
 
 
 def test_runs_get_equal_shares_of_the_resource_that_each_needs_most():
-    # Ghodsi et al. 2011, section 4.1: 9 processors and 18 GB; A needs (1, 4), B (3, 1). Both end with two thirds: A of
+    # Ghodsi et al. 2011, section 4.1: 9 processors and 18 GB. A needs (1, 4), B (3, 1). Both end with two thirds: A of
     # the memory with three tasks, B of the processors with two, and no processor is left.
     a, b = {"cores": 1.0, "memory_gb": 4.0}, {"cores": 3.0, "memory_gb": 1.0}
     assert start_all(Capacity(100, 9.0, others={"memory_gb": 18.0}), a=a, b=b) == [3, 2]
-    # By cores alone A starts at tags 0, 1/9, 2/9, 3/9, B at 0 and 3/9; of equal tags A comes first. Then B's second
+    # By cores alone A starts at tags 0, 1/9, 2/9, 3/9, B at 0 and 3/9. Of equal tags A comes first. Then B's second
     # does not fit, and A goes on at 4/9 and 5/9, below the 6/9 where that would end.
     assert start_all(Capacity(100, 9.0), a={"cores": 1.0}, b={"cores": 3.0}) == [6, 1]
 

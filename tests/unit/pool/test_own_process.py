@@ -1,4 +1,4 @@
-"""Whether another process has ended, told from its address alone."""
+"""Return whether another process has ended, told from its address alone."""
 
 import subprocess
 import sys

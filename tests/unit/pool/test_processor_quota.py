@@ -13,7 +13,7 @@ MEMORY = "34 24 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
 
 @pytest.fixture
 def machine(tmp_path):
-    """Makes a process in these groups, with files of them below the mount; returns the process's folder of /proc."""
+    """Makes a process in these groups, with files of them below the mount. Returns the process's folder of /proc."""
 
     def make(cgroup, mount, files, root="/"):
         place = tmp_path / "mounted here"

@@ -199,7 +199,7 @@ def test_curvature_takes_each_row_once_if_the_sample_has_room_for_all(beyond, mo
 def test_noise_is_that_of_the_rollouts_gradients(kind, remembers):
     context, after, algorithm = scene(kind, remembers)
     dense = Dense(context, algorithm, 0)
-    # Two rollouts of two environments each; the first environment of each.
+    # Two rollouts of two environments each. The first environment of each.
     rollouts = [[piece for piece in dense.pieces if piece[1] == copy] for copy in (0, 2)]
     wanted = noise_estimate(np.stack([dense.gradient(pieces) for pieces in rollouts]), 0.5)
     metrics = noise(context, after, 0).metrics

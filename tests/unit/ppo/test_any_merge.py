@@ -38,7 +38,7 @@ def scene(kind, remembers):
     for group in (0, 1, 2):
         state |= code.initialise(made, ALONE, context.config, 3, group)
         state[f"normaliser/g{group:02d}"] = np.array([group, 3.0 + 2 * group, 1.0])
-    # Initial policies are nearly uniform for every observation; a larger last layer makes them differ.
+    # Initial policies are nearly uniform for every observation. A larger last layer makes them differ.
     last, scale = ("w1", 400) if remembers else ("w2", 60)
     state |= {key: scale * array for key, array in state.items() if key.startswith("policy/") and key.endswith(last)}
     if kind == "numbers":
@@ -125,7 +125,7 @@ def test_a_merge_without_lessons_keeps_what_the_bases_critic_predicts(kind, reme
 
 
 def test_the_lesson_of_numbers_is_the_one_worked_out_by_hand():
-    # Teacher N(0, 1), student N(1, 2): KL = ln 2 + (1 + 1) / (2 * 4) - 1/2; gradients (1 - 0) / 4 and 1 - 2/4.
+    # Teacher N(0, 1), student N(1, 2): KL = ln 2 + (1 + 1) / (2 * 4) - 1/2. Gradients (1 - 0) / 4 and 1 - 2/4.
     distil_target = distil.distil_target(Gaussian(Bounds((-1.0,), (1.0,))), np.zeros((1, 1)), np.zeros((1, 1)), None)
     outputs, own = np.ones((1, 1)), np.log([2.0])
     assert distil_target.divergence(outputs, own) == pytest.approx(np.log(2) + 0.25 - 0.5, rel=1e-12)

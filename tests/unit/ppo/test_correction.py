@@ -120,7 +120,7 @@ def test_identical_weights_give_the_recorded_log_probabilities_for_every_head(ta
     team, state = teams(spec)[-1], {}
     for group in team.learning:
         state |= algorithms.implementation(algorithm).initialise(spec, team, config, 1, group)
-    # Initial policies are nearly uniform for every observation; a larger last layer makes them differ.
+    # Initial policies are nearly uniform for every observation. A larger last layer makes them differ.
     last = "w1" if recurrent else "w2"
     state |= {name: 50 * array for name, array in state.items() if name.startswith("policy/") and name.endswith(last)}
     rollouts = collect(RandomTask(spec, 16), Policy(spec, team, state), 12, 1, 0, 0).tensors

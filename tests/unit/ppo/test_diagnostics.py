@@ -38,7 +38,7 @@ def scene(task, team, rollouts=ROLLOUTS, num_envs=NUM_ENVS):
     state, sampled, groups = {}, {}, sorted(set(team.groups))
     for group in groups:
         state |= mappo.initialise(spec, team, config, 3, group)
-    # Initial policies are nearly uniform for every observation; a larger last layer makes them differ.
+    # Initial policies are nearly uniform for every observation. A larger last layer makes them differ.
     state |= {name: 200 * array for name, array in state.items() if name.startswith("policy/") and name.endswith("w2")}
     for rollout in rollouts:
         environment = registry.make(task, num_envs)

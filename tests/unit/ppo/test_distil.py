@@ -97,7 +97,7 @@ def test_lessons_are_adams_steps_on_the_rows_named():
 
 
 def test_the_divergence_is_the_one_worked_out_by_hand():
-    # rows: (1/2, 1/2, -) to (1/4, 3/4, -), then equal ones; the third action is illegal in the first row
+    # rows: (1/2, 1/2, -) to (1/4, 3/4, -), then equal ones. The third action is illegal in the first row
     teacher = np.log(np.array([[0.5, 0.5, 7.0], [0.2, 0.3, 0.5]]))
     found = np.log(np.array([[0.25, 0.75, 0.1], [0.2, 0.3, 0.5]]))
     legal = np.array([[True, True, False], [True, True, True]])

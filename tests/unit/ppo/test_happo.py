@@ -47,7 +47,7 @@ def test_a_round_is_that_of_one_plain_computation_group_after_group(case):
 
 
 def test_a_group_of_another_side_does_not_count():
-    """Agents 0 and 2 learn together against agent 1; the other group's tensors of this round have no effect."""
+    """Agents 0 and 2 learn together against agent 1. The other group's tensors of this round have no effect."""
     context, algorithm = scene(sides=(0, 1, 0))
     together = synthetic.learned(context, algorithm).tensors
     for group in (0, 1):

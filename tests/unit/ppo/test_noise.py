@@ -17,7 +17,7 @@ def test_two_gradients_worked_out_by_hand():
 
 
 def test_the_square_is_below_zero_where_noise_is_all_there_is():
-    # Mean 0; sample variance 2.
+    # Mean 0. Sample variance 2.
     assert noise_estimate(np.array([[1.0], [-1.0]])) == (2.0, -1.0)
 
 
@@ -53,9 +53,9 @@ def test_one_gradient_says_nothing_of_noise(count):
 
 
 def test_samples_are_halves_of_rollouts_or_of_several_rollouts_where_there_are_many():
-    # Three rollouts of four environments; half of each.
+    # Three rollouts of four environments. Half of each.
     assert sample_blocks(3, 12) == ((range(0, 2), range(4, 6), range(8, 10)), 0.5)
-    # 17 rollouts of four environments: eight samples of half of two rollouts; the last rollout is left out.
+    # 17 rollouts of four environments: eight samples of half of two rollouts. The last rollout is left out.
     parts, size = sample_blocks(17, 68)
     assert parts[:2] == (range(0, 4), range(8, 12))
     assert (len(parts), parts[-1], size) == (MOST_SAMPLES, range(56, 60), 1.0)

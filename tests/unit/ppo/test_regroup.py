@@ -53,7 +53,7 @@ class Memory(ReadStorage):
 
 
 def wide_apart(tensors, seed):
-    """The tensors with policies that differ; initial ones give nearly the same outputs."""
+    """The tensors with policies that differ. Initial ones give nearly the same outputs."""
     rng = np.random.default_rng(seed)
     last = {key for key in tensors if key.startswith("policy/") and key.endswith("w2")}
     return {
@@ -211,7 +211,7 @@ def targets_by_hand(rollouts, agent, value):
 def test_a_merged_normaliser_is_of_all_members_targets(name):
     rollouts = before(name)[1]
     found, _ = made(*scene(name, with_constant_critics(name, {0: 0.5, 1: -1.5, 3: 2.0})))
-    # values of the returns: centre + scale * critic; see `before` for centres and scales
+    # values of the returns: centre + scale * critic. See `before` for centres and scales
     values = {0: 0 + 0.4 * 0.5, 2: 1 + 2.0 * -1.5, 3: 3 + 1.0 * 2.0}
     pooled = np.concatenate([targets_by_hand(rollouts, agent, value) for agent, value in values.items()])
     assert len(pooled) < 3 * len(ROLLOUTS) * STEPS * NUM_ENVS  # some rows belong to dead agents
