@@ -1,4 +1,4 @@
-"""Environments of odd forms take legal actions alone, or one line names the cause; `odd_forms` draws them."""
+"""Environments of odd forms take legal actions alone, or one line names the cause. `odd_forms` draws them."""
 
 import numpy as np
 import pytest

@@ -92,7 +92,7 @@ def test_waiting_agents_are_paid_and_one_that_is_thrown_out_is_gone(leaving):
     gone = played[1].observation
     assert gone.alive[0].tolist() == [True, True, False]
     assert not gone.values[0][0, 2].any()
-    # Number, turns; players, and the last choice, which is -1 before the first.
+    # Number, turns. Players, and the last choice, which is -1 before the first.
     first = gone.values[0][0, 1, 3] - OUT
     assert gone.values[0][0, 0].tolist()[:2] == [0, 2]
     assert gone.values[0][0, 0, 3] == first + 1

@@ -155,7 +155,7 @@ def test_means_have_students_interval_over_seeds():
 
 
 def test_returns_with_bounds_have_an_interval_inside_them():
-    # Three seeds of `qmix` on level-based foraging; Student's t gives (-0.095, 1.069).
+    # Three seeds of `qmix` on level-based foraging. Student's t gives (-0.095, 1.069).
     low, high = an_outcome(a_case(bounds=(0.0, 1.0)), 0.361, 0.756, 0.343).ci95
     assert 0 < low < 0.49 < high < 1
     bounded = {case.task: case.bounds for case in FULL.cases if case.bounds is not None}
@@ -169,7 +169,7 @@ def test_shares_of_battles_have_an_interval_inside_zero_and_one():
         for seed, won in zip(case.seeds, (0.6094, 0.7281, 0.875), strict=True)
     }
     (found,) = tables.measured([Outcome("quick", case, records)])
-    # See the interval of shares by hand; Student's t gives (0.41, 1.07).
+    # See the interval of shares by hand. Student's t gives (0.41, 1.07).
     assert found.splitlines()[-1] == "| mappo | quick | 3 | 0.74 (0.37 to 0.93) |"
 
 

@@ -17,7 +17,7 @@ def test_a_task_takes_the_slot_that_is_free_first():
 
 
 def test_parts_of_a_round_begin_when_their_own_samples_have_ended():
-    """Four samples of a second on two slots end after 1, 1, 2 and 2 s; a part of two of them takes a second."""
+    """Four samples of a second on two slots end after 1, 1, 2 and 2 s. A part of two of them takes a second."""
     samples, parts = [1.0] * 4, [1.0] * 2
     assert prediction.streamed_s(samples, parts, 0.5, 2, learners=1) == 3.5
     assert prediction.behind_s(samples, parts, 0.5, 2, learners=1) == 4.5

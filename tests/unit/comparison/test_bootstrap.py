@@ -38,7 +38,7 @@ def test_with_one_task_the_median_is_over_seeds():
     assert bootstrap.median(C) == 4 and bootstrap.median(D) == 2.5
 
 
-# rliable with 50,000 (improvement: 20,000) repetitions; another generator draws other resamples.
+# rliable with 50,000 (improvement: 20,000) repetitions. Another generator draws other resamples.
 @pytest.mark.parametrize(
     ("statistic", "arms", "expected"),
     [

@@ -14,7 +14,7 @@ from marless.reports.provenance import written_by
 
 
 def a_file(name, task, algorithms):
-    """A file of one task: by algorithm and seed the mean returns after 100, 200 ... steps; absolute is the last."""
+    """A file of one task: by algorithm and seed the mean returns after 100, 200 ... steps. Absolute is the last."""
     content = {
         algorithm: {
             f"seed_{seed}": {
@@ -62,7 +62,7 @@ def test_a_task_without_any_algorithm_that_all_files_have_is_left_out():
 def test_scores_over_tasks_are_those_worked_out_by_hand():
     comparison = compare(arms_of_files(two_tasks())[0], "steps")
     a, b = comparison.equal
-    # Scores of a: 0.4 and 0.6 on the first task, 1 and 0.5 on the second; of b: 0.8 and 1, 0.2 and 0.3.
+    # Scores of a: 0.4 and 0.6 on the first task, 1 and 0.5 on the second. Of b: 0.8 and 1, 0.2 and 0.3.
     assert a.mean.value == pytest.approx(0.625) and b.mean.value == pytest.approx(0.575)
     assert a.iqm.value == pytest.approx(0.55) and b.iqm.value == pytest.approx(0.55)
     assert a.optimality_gap.value == pytest.approx(0.375) and b.optimality_gap.value == pytest.approx(0.425)

@@ -30,7 +30,7 @@ def test_a_document_is_filled_in_and_its_statements_have_names(who, tenant):
 
 
 def test_the_documents_fit_where_the_page_says():
-    """IAM user guide, "IAM and STS quotas"; white space does not count."""
+    """IAM user guide, "IAM and STS quotas". White space does not count."""
     sizes = {
         tenant: len(re.sub(r"\s", "", identity_policy("deployer", ACCOUNT, REGION, tenant)))
         for tenant in (11 * "t", LONGEST)

@@ -122,7 +122,7 @@ def test_numpy_on_a_gpu_is_refused():
 @needs_kernels
 @pytest.mark.parametrize("library", ["numpy", "native", "torch"])
 def test_gradients_whose_norm_overflows_are_an_error_and_not_a_step(library):
-    """Each number is finite; the cap on the norm would make all of them 0."""
+    """Each number is finite. The cap on the norm would make all of them 0."""
     network = Network((2, 1))
     tensors = recurrent.to_tensors(network, np.zeros(network.parameters, np.float32), "critic")
     huge, values = np.full((6, 2), 1e20, np.float32), np.ones(6, np.float32)

@@ -41,7 +41,7 @@ class Recording:
 
 
 class StartedLikeTheEngine:
-    """mpe2 through the adapter; every episode starts in the engine's start state for the same generator."""
+    """mpe2 through the adapter. Every episode starts in the engine's start state for the same generator."""
 
     def __init__(self):
         self.environment = adapter.make(EnvTask(name="pettingzoo:mpe2.simple_spread_v3:parallel_env"), NUM_ENVS)
@@ -61,7 +61,7 @@ class StartedLikeTheEngine:
             frames.append([scenario.observation(agent, world).astype(np.float32) for agent in world.agents])
         seen = engine.restore(state)
         np.testing.assert_array_equal(seen.values[0], np.array(frames))
-        # mpe2's global state concatenates all observations; with the engine, the learner concatenates them.
+        # mpe2's global state concatenates all observations. With the engine, the learner concatenates them.
         return dataclasses.replace(seen, state=np.array(frames).reshape(NUM_ENVS, -1))
 
 

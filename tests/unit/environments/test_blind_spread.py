@@ -67,7 +67,7 @@ def test_a_player_that_knows_its_role_nearly_gets_what_nobody_can_exceed():
     best = -np.maximum(first[..., None] - reach, 0).sum(axis=(1, 2))
     assert (returns <= best).all()
     still = -STEPS * first.sum(axis=1)
-    # A push along one axis a step cannot go straight at full speed; the way costs less than a fifth of the gain.
+    # A push along one axis a step cannot go straight at full speed. The way costs less than a fifth of the gain.
     assert returns.mean() > still.mean() + 0.8 * (best.mean() - still.mean())
 
 

@@ -209,7 +209,7 @@ def said(found):
 
 
 def check_options_of_a_package(documented, own, left):
-    """`documented` are the table's defaults by option, `own` the package's; no option sets the parameters `left`."""
+    """`documented` are the table's defaults by option, `own` the package's. No option sets the parameters `left`."""
     assert documented.keys() == own.keys() - left
     assert {option: default for option, default in documented.items() if default != "by name"} == {
         option: said(own[option]) for option, default in documented.items() if default != "by name"

@@ -34,7 +34,7 @@ def assert_mean(returns, expected):
 def test_a_player_that_knows_all_gets_the_best_return_on_average():
     returns, metrics = play(4000, right)
     assert_mean(returns, AGENTS * STEPS * EDGE)
-    # The deviation of a sum of 100 noises is 80; that of a deviation of 4,000 values is 1.1 % of it.
+    # The deviation of a sum of 100 noises is 80. That of a deviation of 4,000 values is 1.1 % of it.
     assert returns.std() == pytest.approx(NOISE * 10, rel=0.05)
     np.testing.assert_array_equal(metrics["notch"], 1)
 

@@ -71,7 +71,7 @@ def test_a_grade_is_added_to_the_last_rewards_of_its_episode_and_to_nothing_else
 
 
 def test_agents_that_are_out_are_null_and_get_no_grade():
-    """Runner 0 of the relay is out after 2 steps and runner 1 after 3; runner 2 ends the episode in step 4."""
+    """Runner 0 of the relay is out after 2 steps and runner 1 after 3. Runner 2 ends the episode in step 4."""
     judge = Judge(*[b"10"] * COPIES)
     environment = registry.make(EnvTask(name="pettingzoo:relays:Relay", judge="judge"), COPIES)
     environment.reset(np.random.default_rng(0))

@@ -11,9 +11,9 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 class Counting:
-    """Two environments of a chooser, an agent with two choices and one with numbers; all see the step's number.
+    """Two environments of a chooser, an agent with two choices and one with numbers. All see the step's number.
 
-    The second environment ends with step 2; the agent with two choices dies in step 1 of the first.
+    The second environment ends with step 2. The agent with two choices dies in step 1 of the first.
     """
 
     num_envs = 2

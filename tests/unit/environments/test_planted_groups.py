@@ -30,7 +30,7 @@ def test_separation_is_the_least_between_over_the_most_within():
 
 
 def test_components_keep_what_varies_and_forget_units():
-    # The first two features differ only in units, the last never changes; the third is independent.
+    # The first two features differ only in units, the last never changes. The third is independent.
     shared, alone = np.random.default_rng(1).normal(size=(2, 2, 50))
     samples = np.stack([shared, 1000 * shared + 3, alone, np.full_like(shared, 7), *np.zeros((2, 2, 50))], axis=-1)
     found = compressed(samples).reshape(-1, planted_groups.COMPONENTS)

@@ -1,4 +1,4 @@
-"""SMAC and SMACv2 behind our protocol, on a stand-in with their interface; StarCraft does not run."""
+"""SMAC and SMACv2 behind our protocol, on a stand-in with their interface. StarCraft does not run."""
 
 import random
 import sys

@@ -39,7 +39,7 @@ class Death(BaseException):
 
 
 class Ledger(MemoryLedger):
-    """Items in memory; every write is an event of the deployment."""
+    """Items in memory. Every write is an event of the deployment."""
 
     def __init__(self, there):
         self.there = there
@@ -55,7 +55,7 @@ class Ledger(MemoryLedger):
 
 
 class Deployment:
-    """A tenant's ledgers. `before` is called before write number `at`; then, with `deadly`, the writer dies."""
+    """A tenant's ledgers. `before` is called before write number `at`. Then, with `deadly`, the writer dies."""
 
     def __init__(self):
         self.written, self.at, self.before, self.deadly = 0, None, lambda: None, False

@@ -37,7 +37,7 @@ def round_upwards():
 
 
 def third():
-    """1 / 3 as float32: the nearest is 11184811 / 2^25, from above; -1 / 3 rounds to the other side when rounded up."""
+    """1 / 3 as float32: the nearest is 11184811 / 2^25, from above. -1 / 3 rounds to the other side when rounded up."""
     return float(np.float32(-1) / np.float32(3)) * 2**25
 
 

@@ -42,7 +42,7 @@ HASHES = {
 
 
 def policies(network, rng, normalises=False, precision=np.float32):
-    """Tensors of a network for each agent; it takes the agents' one-hots."""
+    """Tensors of a network for each agent. It takes the agents' one-hots."""
     tensors = {}
     for group in range(3):
         prefix = f"policy/g{group:02d}"

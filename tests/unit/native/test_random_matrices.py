@@ -22,7 +22,7 @@ def test_normal_numbers_have_the_moments_of_the_normal_distribution():
     count = 200_000
     numbers = standard_normal(np.random.default_rng(2), count)
     assert len(numbers) == count
-    # E z^k is 0, 1, 0, 3, 0, 15; the variance of z^k is E z^2k less its square: 4.5 standard errors.
+    # E z^k is 0, 1, 0, 3, 0, 15. The variance of z^k is E z^2k less its square: 4.5 standard errors.
     for power, moment, square in ((1, 0, 1), (2, 1, 3), (3, 0, 15), (4, 3, 105), (6, 15, 10_395)):
         error = np.sqrt((square - moment**2) / count)
         assert abs(np.mean(numbers**power) - moment) < 4.5 * error, power

@@ -160,7 +160,7 @@ def test_the_most_probable_actions_are_the_highest_of_every_branch_and_the_means
 
 
 def test_numbers_reach_the_environment_between_its_bounds():
-    # -1 is low, 0 the middle, 1 high; before tanh that is far below, 0 and far above.
+    # -1 is low, 0 the middle, 1 high. Before tanh that is far below, 0 and far above.
     expected = [[-1.0, 0.0, -3.0], [0.0, 5.0, -2.0], [1.0, 10.0, -1.0]]
     for head, far in ((Deterministic(BOUNDS), 1.0), (Gaussian(BOUNDS), 50.0)):
         found = head.to_environment(np.repeat([[-far], [0.0], [far]], 3, axis=1))

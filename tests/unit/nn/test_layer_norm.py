@@ -1,4 +1,4 @@
-"""Layer norms: by hand, and in actors against torch; gradients of whole networks are in test_recurrent.py."""
+"""Layer norms: by hand, and in actors against torch. Gradients of whole networks are in test_recurrent.py."""
 
 import numpy as np
 import pytest

@@ -18,7 +18,7 @@ def mean(loss, name):
 
 
 def policy_loss(ratio, advantage, logits=(0.0, 0.0), entropy_weight=0.0, legal=None):
-    """One row, action 0 taken, clip 0.2; the old probability is chosen such that the ratio is `ratio`."""
+    """One row, action 0 taken, clip 0.2. The old probability is chosen such that the ratio is `ratio`."""
     legal = None if legal is None else np.array([legal])
     legal_outputs = np.array([logits]) if legal is None else np.where(legal, [logits], -np.inf)
     probability = np.exp(legal_outputs[0, 0]) / np.exp(legal_outputs).sum()

@@ -37,7 +37,7 @@ def torch_norm(named, layer, values):
 
 
 def torch_outputs(named, inputs, starts, first):
-    """By torch's layers, from tensors by name; ``[T, B, in] -> [T, B, out]``, step by step."""
+    """By torch's layers, from tensors by name. ``[T, B, in] -> [T, B, out]``, step by step."""
     unit = None
     if "gru_x" in named:
         width = named["gru_h"].shape[0]

@@ -1,4 +1,4 @@
-"""A file that a user names may be anything; it is read within bounds or refused by name."""
+"""A file that a user names may be anything. It is read within bounds or refused by name."""
 
 import os
 import signal

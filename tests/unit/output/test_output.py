@@ -236,7 +236,7 @@ def _opens_text(call):
 
 
 def test_nothing_else_writes_to_the_streams():
-    """`marless.output` alone names them; a worker's own log is `marless.infra.local.worker_main`'s."""
+    """`marless.output` alone names them. A worker's own log is `marless.infra.local.worker_main`'s."""
     naming = {
         str(path.relative_to(ROOT))
         for path in SOURCES

@@ -90,7 +90,7 @@ def test_the_figures_of_the_journal_are_on_the_page(tmp_path):
 
 def test_an_evaluation_is_drawn_at_the_steps_seconds_and_dollars_of_its_policies(tmp_path):
     page = page_of(a_folder(tmp_path / "r", three_rounds()))
-    # After round 1: 100 steps, 2 seconds, $0.1; the mean of 2 and 4 with Student's t: 3 ± 12.7.
+    # After round 1: 100 steps, 2 seconds, $0.1. The mean of 2 and 4 with Student's t: 3 ± 12.7.
     for place in ("100 steps", "2 s", "$0.10"):
         assert f"evaluation (greedy), {place}: 3.0 (-9.7 to 15.7)</title>" in page
 

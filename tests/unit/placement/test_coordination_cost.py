@@ -29,7 +29,7 @@ def test_deployed_functions_log_and_answer_to_the_outside():
 
 def test_a_turn_is_an_invocation_that_loads_what_stands_and_reads_the_reports():
     # A turn of 110 ms at 1,024 MB: 40 of work, 6 x 5 for the table, 20 for headers, 15 for handing over: 105. Manifest
-    # (4,000 bytes), lease, topmost set: a unit each; the state of 9,000 bytes: three.
+    # (4,000 bytes), lease, topmost set: a unit each. The state of 9,000 bytes: three.
     latency = changed(STANDARD, turn=40, ledger=5, get=20, hand_over=15)
     there = detached(latency, ledger_bytes=9000, memory_mb=1024)
     turn = Meter(

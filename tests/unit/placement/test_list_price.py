@@ -16,7 +16,7 @@ from marless.functions.messages.team import Team
 
 PRICES = load_prices()
 TARIFF = Tariff.of(PRICES)
-# Three agents and 200 steps; 6 ms of a vCPU with 1,769 MB: 200 steps of three agents, 10 us each.
+# Three agents and 200 steps. 6 ms of a vCPU with 1,769 MB: 200 steps of three agents, 10 us each.
 ROUND = PlannedRound(
     agents=3,
     members={0: 1, 1: 1, 2: 1},

@@ -61,7 +61,7 @@ def test_whole_leaves_nothing_to_learners():
 
 
 def test_the_heaviest_group_comes_first_each_into_the_lightest_pack():
-    # 6 to the first; 3, 2 and 2 to the second, which has 7; 1 to the 6, and 1 to the first of two that have 7.
+    # 6 to the first. 3, 2 and 2 to the second, which has 7. 1 to the 6, and 1 to the first of two that have 7.
     loads = {0: 6.0, 6: 3.0, 9: 2.0, 11: 2.0, 13: 1.0, 14: 1.0}
     assert balance(loads, 2) == ((0, 13, 14), (6, 9, 11))
     assert balance(loads, 1) == ((0, 6, 9, 11, 13, 14),)
@@ -124,9 +124,9 @@ def test_what_waits_for_another_or_for_other_groups_is_not_halved(stages):
 
 def test_halves_go_to_the_slots_that_would_wait():
     loads, half_loads = dict.fromkeys(range(3), 5.0), dict.fromkeys(range(3), (3.0, 3.5))
-    # Groups of 5 on two slots: 10 and 5 before; with a half each 8 and 8.5.
+    # Groups of 5 on two slots: 10 and 5 before. With a half each 8 and 8.5.
     assert divide(balance(loads, 2), loads, half_loads, 2) == ((0, 2), (0, 1))
-    # Three slots have a group each, and a half on a fourth leaves the other two as they are; six have a half each.
+    # Three slots have a group each, and a half on a fourth leaves the other two as they are. Six have a half each.
     assert divide((), loads, half_loads, 3) == divide((), loads, half_loads, 4) == ()
     assert divide((), loads, half_loads, 6) == ((0,), (1,), (2,), (0,), (1,), (2,))
     # One group of 12 and one of 2: the critic of the large one beside the small.

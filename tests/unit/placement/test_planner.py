@@ -112,12 +112,12 @@ def gb_seconds(*milliseconds, memory=1769):
 @pytest.mark.parametrize(
     "rule, rollouts, expected",
     [
-        # Two packs, two policies and one trajectory each; two learners read 2 trajectories and 2 objects and make 2.
+        # Two packs, two policies and one trajectory each. Two learners read 2 trajectories and 2 objects and make 2.
         ("fused", 2, (2, 2, 2 + 4, 4 + 8, 4)),
-        # Two packs, one policy object and one trajectory each; the learner reads 2 + 2 objects and makes 2.
+        # Two packs, one policy object and one trajectory each. The learner reads 2 + 2 objects and makes 2.
         ("packed", 2, (2, 1, 2 + 2, 2 + 4, 4)),
-        # Three packs. post-process: 3 trajectories, 2 critics' objects, its own; makes tensors and its own.
-        # A critic: 3, its own, the tensors; makes 1. A policy: 3, its two objects, the tensors; makes 2.
+        # Three packs. post-process: 3 trajectories, 2 critics' objects, its own. Makes tensors and its own. A critic:
+        # 3, its own, the tensors. Makes 1. A policy: 3, its two objects, the tensors. Makes 2.
         ("split", 1, (3, 5, 3 + 2 + 2 * 1 + 2 * 2, 6 + 6 + 2 * 5 + 2 * 6, 6)),
         # One task for all: two objects in, two out, one commit.
         ("whole", 3, (0, 1, 2, 2, 2)),
@@ -143,7 +143,7 @@ def test_inlined_objects_are_neither_stored_nor_read():
 
 
 def test_bytes_are_those_of_the_objects():
-    # Trajectories once, all of the state once; read by two actors (policies) and by each learner (trajectories).
+    # Trajectories once, all of the state once. Read by two actors (policies) and by each learner (trajectories).
     meter = layout(TWO).operations(round_placement("fused"))
     assert meter.bytes_written == 3000 + 1200
     assert meter.bytes_read == 2 * 400 + 2 * 3000 + 1200
@@ -208,7 +208,7 @@ def test_rollouts_are_packed_as_the_tasks_are(rollouts, size):
 
 
 def test_a_forecast_of_fused_is_as_by_hand():
-    # Actors 2.3 + 3 * 2 = 8.3 and 5.3 ms, learners 1.4 + 0.1 * 30 = 4.4 ms each; billed 9 + 6 + 5 + 5.
+    # Actors 2.3 + 3 * 2 = 8.3 and 5.3 ms, learners 1.4 + 0.1 * 30 = 4.4 ms each. Billed 9 + 6 + 5 + 5.
     found = forecast(round_placement("fused"), TWO, SEEN, PRICES)
     assert found.compute == pytest.approx(gb_seconds(9, 6, 5, 5) * 1.33334e-5)
     assert found.requests == pytest.approx(4 * 2e-7)
@@ -231,7 +231,7 @@ def test_sums_run_beside_sampling_and_those_of_the_last_micro_batch_after_it():
     # One slot: all the work, whatever it waits for.
     alone = forecast(round_placement("fused"), replace(summed, width=1), timings, PRICES)
     assert alone.seconds == pytest.approx(found.busy_s)
-    # The sums read 1 + 1 trajectories, a policy and the rest of the state; the learners the sums of both, too.
+    # The sums read 1 + 1 trajectories, a policy and the rest of the state. The learners the sums of both, too.
     planned, plain = layout(summed), layout(TWO)
     more = planned.operations(round_placement("fused")).gets - plain.operations(round_placement("fused")).gets
     assert more == 2 * ((1 + 2) + (1 + 2)) + 2 * 2
@@ -240,7 +240,7 @@ def test_sums_run_beside_sampling_and_those_of_the_last_micro_batch_after_it():
 
 
 def test_auto_makes_sums_beside_sampling_where_rollouts_wait_and_in_one_function_where_that_is_cheaper():
-    # Eight rollouts of a second each, sums of a second over each of them and group; nine functions run at once.
+    # Eight rollouts of a second each, sums of a second over each of them and group. Nine functions run at once.
     timings = seen(sample=(5.0, 1000.0), learn=(5.0, 1.0), grad=(5.0, 100.0), whole=(5.0, 3000.0))
     waits = replace(TWO, rollouts=8, rollout_steps=10, sums_bytes=400.0, micro_batch=1, width=9)
     cheapest = plan(2, waits, timings, TERMS)
@@ -255,7 +255,7 @@ def test_with_a_lag_all_waves_of_learners_run_beside_sampling():
     timings = seen(sample=(2.3, 3.0), **{f"learn:{stage.name}": (1.0, 0.0) for stage in PPO_STAGES})
     timings |= seen(**{"learn:policy": (6.0, 0.0)})
     behind, beside = (replace(TWO, stages=PPO_STAGES, width=9, lag=lag) for lag in (0, 1))
-    # The longest actor takes 2.3 + 2 * 3 ms, longer than the learners, 1 + 6 ms; on one slot it is all the work.
+    # The longest actor takes 2.3 + 2 * 3 ms, longer than the learners, 1 + 6 ms. On one slot it is all the work.
     assert forecast(round_placement("split"), behind, timings, PRICES).seconds == pytest.approx(0.0083 + 0.007)
     found = forecast(round_placement("split"), beside, timings, PRICES)
     assert found.seconds == pytest.approx(0.0083)
@@ -277,7 +277,7 @@ def test_inlined_objects_are_stored_at_checkpoints_and_made_again_after_losses()
 
 
 def test_a_whole_task_never_seen_takes_its_parts_one_after_the_other_and_shares_its_requests():
-    # A round: 2.3 + 3 * 3 = 11.3 ms of sampling, 1.4 + 0.1 * 60 = 7.4 ms of learning; four make 74.8 ms, billed 75.
+    # A round: 2.3 + 3 * 3 = 11.3 ms of sampling, 1.4 + 0.1 * 60 = 7.4 ms of learning. Four make 74.8 ms, billed 75.
     found = forecast(round_placement("whole", 3, rounds=4, checkpoint_every=8), TWO, SEEN, PRICES)
     assert found.compute == pytest.approx(gb_seconds(75) / 4 * 1.33334e-5)
     assert found.requests == pytest.approx(2e-7 / 4)
@@ -564,7 +564,7 @@ def test_what_makes_another_team_must_fit_into_a_message_too():
     shared = replace(TWO, members={0: 2}, policy_bytes=0.6 * message)
     assert any(item.inline_objects for item in options(shared, TERMS))
     assert not any(item.inline_objects for item in options(replace(shared, regroups=True), TERMS))
-    # Its request has all trajectories and the whole state; each of several learners reads only a part of that.
+    # Its request has all trajectories and the whole state. Each of several learners reads only a part of that.
     large = replace(TWO, rollout_bytes=0.88 * message / 3, policy_bytes=0.1 * message, learner_bytes=0.1 * message)
     assert {item.rule for item in options(large, TERMS) if item.inline_objects} == {"fused", "split", "whole"}
     assert {item.rule for item in options(replace(large, regroups=True), TERMS) if item.inline_objects} == {"whole"}
@@ -658,7 +658,7 @@ def test_a_deployed_learner_that_is_too_small_for_both_is_not_asked_to_do_both()
 
 
 def test_what_the_coordinators_place_adds_is_in_the_forecast():
-    # Two waves of two actors and two learners. Turns of 1 GB-s each, two loads; a line of two units a round.
+    # Two waves of two actors and two learners. Turns of 1 GB-s each, two loads. A line of two units a round.
     turn = Meter(coordinator=Charge(invocations=1, mb_ms=1024 * 1000), read_units=2, log_bytes=1024)
     there = coordination_cost.CoordinationCost(wave_s=0.25, deployed=True, turn=turn, line=Meter(write_units=2))
     here, gone = (
@@ -667,7 +667,7 @@ def test_what_the_coordinators_place_adds_is_in_the_forecast():
     )
     assert gone.seconds == pytest.approx(here.seconds + 2 * 0.25)
     a_turn = 1.33334e-5 + 2e-7 + 2 * 1.25e-7
-    # Each report: a header's GET, a write of a unit; each wave's set is read once; 1 KB of log for every invocation.
+    # Each report: a header's GET, a write of a unit. Each wave's set is read once. 1 KB of log for every invocation.
     reports = 4 * (4e-7 + 6.25e-7) + 2 * 1.25e-7
     logs = 6 * 1024 * 0.5 / 2**30
     assert gone.coordination == pytest.approx(2 * a_turn + reports + logs + 2 * 6.25e-7)

@@ -108,7 +108,7 @@ def test_an_observation_leaves_the_earlier_timings_as_they_were_and_they_survive
 
 
 def test_what_was_measured_on_a_share_of_a_core_is_learnt_as_on_a_whole_one():
-    # 512 MB buy 512 / 1769 of a vCPU: 345.5 ms there are 100 ms alone; more than one vCPU shortens nothing.
+    # 512 MB buy 512 / 1769 of a vCPU: 345.5 ms there are 100 ms alone. More than one vCPU shortens nothing.
     assert whole_core_ms(345.5078125, 512, 1769) == pytest.approx(100.0)
     assert whole_core_ms(100.0, 3538, 1769) == 100.0
     # Times learned this way are billed as measured.

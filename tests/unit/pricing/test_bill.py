@@ -52,7 +52,7 @@ def test_an_unknown_region_is_refused_with_the_known_ones():
 
 @pytest.mark.parametrize("region", regions())
 def test_every_price_list_is_whole_and_near_that_of_us_east_1(region):
-    # S3's requests in Tokyo cost 0.93 of it; the list for all other regions has at most twice its prices.
+    # S3's requests in Tokyo cost 0.93 of it. The list for all other regions has at most twice its prices.
     own, usual = (msgspec.to_builtins(load_prices(name), str_keys=True) for name in (region, "us-east-1"))
     assert own["region"] == region
     for table in ("lambda", "s3", "dynamodb", "cloudwatch", "ecr", "transfer", "ec2"):
@@ -86,7 +86,7 @@ def test_the_papers_hundred_rounds_cost_what_its_figure_shows():
 def test_a_bill_worked_by_hand():
     usage = Usage(puts=2, gets=3, bytes_written=2**30, bytes_read=2**31)
     meter = Meter().add_invocation("actor", 2048, 1000.2, 499.3, usage).add_commit(1025).add_load(4096)
-    # 1000.2 + 499.3 = 1499.5 -> 1500 ms at 2 GB = 3 GB-s; 1,025 bytes are two write units, 4,096 one read unit.
+    # 1000.2 + 499.3 = 1499.5 -> 1500 ms at 2 GB = 3 GB-s. 1,025 bytes are two write units, 4,096 one read unit.
     assert meter.actor == Charge(invocations=1, billed_ms=1500, mb_ms=2048 * 1500, init_ms=500)
     standard = bill(meter, PRICES)
     assert standard.actor == Decimal("0.0000400002")
@@ -103,7 +103,7 @@ def test_actions_cost_what_invocations_of_a_function_of_that_size_cost():
     meter = Meter().add_calls("judge", asked, 2048, 1769)
     assert meter.actions == {"judge": CallCharge(count=3, hits=2, billed_ms=1500, mb_ms=2048 * 1500)}
     receipt = bill(meter, PRICES)
-    # 1.5 s at 2 GB = 3 GB-s, as of the actor above, and three requests; hits are free.
+    # 1.5 s at 2 GB = 3 GB-s, as of the actor above, and three requests. Hits are free.
     assert (receipt.actions, receipt.requests) == (Decimal("0.0000400002"), Decimal("0.0000006"))
     assert receipt.total == receipt.actions + receipt.requests
     assert [line.name for line in receipt.lines if line.dollars] == ["judge actions", "lambda requests"]
@@ -189,7 +189,7 @@ def test_a_function_that_does_not_exist_is_refused():
 
 def test_a_lost_attempt_is_billed_at_its_reservation():
     meter = Meter().add_lost("learner", 3072, 60, puts=3, gets=50)
-    # 60 s + 10 s of INIT at 3 GB = 210 GB-s; 3 x 0.000005 + 50 x 0.0000004; one request.
+    # 60 s + 10 s of INIT at 3 GB = 210 GB-s. 3 x 0.000005 + 50 x 0.0000004. One request.
     assert meter.learner == Charge(invocations=1, billed_ms=70_000, mb_ms=3072 * 70_000, attempts_lost=1)
     expected = 210 * Decimal("0.0000133334") + Decimal("0.000035") + Decimal("0.0000002")
     assert bill(meter, PRICES).total == expected

@@ -1,6 +1,6 @@
 """The bill of runs in the cloud, line by line against AWS's own formulas, worked out by hand.
 
-Prices: us-east-1, arm, as the price file has them. A GB-second of Lambda is 1,024 MB; GB of logs and of data are 2^30.
+Prices: us-east-1, arm, as the price file has them. A GB-second of Lambda is 1,024 MB. GB of logs and of data are 2^30.
 """
 
 import base64
@@ -99,7 +99,7 @@ def test_an_item_is_written_by_the_kilobyte_and_read_by_four(size, writes, reads
 
 
 def test_a_write_is_billed_by_the_larger_of_before_and_after():
-    # A state of 9,000 bytes replaces one of 12,500: 13 units; the reverse costs the same.
+    # A state of 9,000 bytes replaces one of 12,500: 13 units. The reverse costs the same.
     assert Meter().add_commit(9000, before=12500) == Meter().add_commit(12500, before=9000) == Meter(write_units=13)
 
 
@@ -272,14 +272,14 @@ def test_the_bill_of_a_deployed_run_is_as_by_hand():
     answers, written = overheard(world)
     state = world.finish()
     found = lines(state.meter)
-    # Each function is called twice: 100.2 + 499.3 = 599.5 -> 600 ms, and 100.2 -> 101 ms; 701 ms together.
+    # Each function is called twice: 100.2 + 499.3 = 599.5 -> 600 ms, and 100.2 -> 101 ms. 701 ms together.
     assert found["actor compute"].dollars == Decimal("0.701") * Decimal("0.0000133334")
     assert found["learner compute"].dollars == Decimal("1.402") * Decimal("0.0000133334")
     assert found["evaluator compute"].dollars == Decimal("0.3505") * Decimal("0.0000133334")
     assert found["coordinator compute"].dollars == 0
     assert found["lambda requests"].dollars == 6 * Decimal("0.0000002")
     assert found["s3 puts"].dollars == 12 * Decimal("0.000005")
-    # Six functions read three objects each; the checkpoint at the end checks for the two that it keeps.
+    # Six functions read three objects each. The checkpoint at the end checks for the two that it keeps.
     assert len(state.checkpointed) == 2
     assert found["s3 gets"].dollars == (18 + 2) * Decimal("0.0000004")
     # Leftover objects are listed when a run starts.

@@ -66,7 +66,7 @@ def test_what_an_attempt_stored_is_billed_once_whoever_tells_of_it():
 
 
 def test_a_kept_answer_is_paid_once_by_all_attempts_of_a_work_item():
-    # The first attempt died after two questions; the second was given their answers, and has asked three more.
+    # The first attempt died after two questions. The second was given their answers, and has asked three more.
     second = AttemptCalls(1, use(count=5, hits=1, ms=50))
     assert unpaid({0: use(count=2, ms=20)}, second, {JUDGE}) == use(count=3, hits=1, ms=30)
     third = AttemptCalls(2, use(count=1, ms=10))

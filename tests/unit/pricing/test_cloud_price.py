@@ -22,7 +22,7 @@ def record(round_, kind, function, size, ms):
 
 
 def records(sizes):
-    """Tasks of 2 ms and 1 ms a rollout, 0.01 ms a row; learners of the sizes."""
+    """Tasks of 2 ms and 1 ms a rollout, 0.01 ms a row. Learners of the sizes."""
     return [
         item
         for round_ in range(ROUNDS)
@@ -41,7 +41,7 @@ def price(sizes, *settings, slots=1, plan=None):
 
 
 def test_the_price_is_the_same_with_any_number_of_slots_and_in_any_placement():
-    # One learner of both groups; one for each; a half of each for each of four slots.
+    # One learner of both groups. One for each. A half of each for each of four slots.
     by_slots = [
         price(sizes, "placement.rule=balanced", slots=slots)
         for slots, sizes in ((1, [2 * ROWS]), (2, [ROWS] * 2), (8, [ROWS / 2] * 4))

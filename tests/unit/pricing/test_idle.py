@@ -15,7 +15,7 @@ def month(**fields):
 
 
 def test_a_month_of_sweeps_is_as_by_hand():
-    # 30 x 24 x 60 minutes. 20 ms at 1 GB: 864 GB-s. A read unit each; a KB of log each is 43,200 / 2^20 GB.
+    # 30 x 24 x 60 minutes. 20 ms at 1 GB: 864 GB-s. A read unit each. A KB of log each is 43,200 / 2^20 GB.
     assert SWEEPS == 43_200
     found = month(sweep_ms=20)
     assert found["sweep requests"] == Decimal("0.00864")

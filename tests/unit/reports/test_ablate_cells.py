@@ -67,7 +67,7 @@ def test_the_constant_arm_waits_for_the_runs_it_takes_its_rollouts_from(tmp_path
     assert list(first) == ["marless-s1", "marless-s2"]
     end(campaign, first["marless-s1"], 4)
     assert not campaign.ask()
-    # Means per round are 5 and 8 rollouts; 6.5 is rounded to even.
+    # Means per round are 5 and 8 rollouts. 6.5 is rounded to even.
     end(campaign, first["marless-s2"], 7)
     second = asked(campaign)
     assert list(second) == ["constant-mean-s1", "constant-mean-s2"]

@@ -21,7 +21,7 @@ ARMS = ("baseline", "all+constant:10@split", "ours")
 
 
 def test_holms_procedure_by_hand():
-    # In ascending order 0.01 times 4, 0.02 times 3, 0.03 times 2, 0.2 times 1; none falls below the one before.
+    # In ascending order 0.01 times 4, 0.02 times 3, 0.03 times 2, 0.2 times 1. None falls below the one before.
     assert holm([0.03, 0.01, 0.2, 0.02]) == pytest.approx([0.06, 0.04, 0.2, 0.06])
     assert holm([0.04, 0.03]) == pytest.approx([0.06, 0.06])
     assert holm([0.6, 0.9]) == [1.0, 1.0] and holm([]) == []

@@ -96,7 +96,7 @@ def test_dollars_are_counted_until_the_target_is_first_passed(goal, dollars):
 def test_the_target_is_four_fifths_of_what_the_baseline_gained():
     runs = [a_result(final_return=-40.0), a_result(final_return=-20.0)]
     assert target(runs, random=-80.0) == pytest.approx(-80 + 0.8 * 50)
-    # Without a random-play return the first evaluation is the start; here it is -80 too.
+    # Without a random-play return the first evaluation is the start. Here it is -80 too.
     assert target(runs, random=None) == pytest.approx(-80 + 0.8 * 50)
 
 
@@ -162,7 +162,7 @@ def arms(*changes, seeds=(1, 2, 3)):
 def test_pairs_of_a_seed_are_compared_so_that_what_seeds_differ_in_cancels():
     table = compare(arms(lambda base: {"dollars": base.dollars / 2, "final_return": base.final_return + 1}))
     found = table.comparisons[1]
-    # Seeds differ threefold in dollars and by 6 in return; the pairs do not differ at all.
+    # Seeds differ threefold in dollars and by 6 in return. The pairs do not differ at all.
     assert found.ratios["dollars"].ci95 == pytest.approx((0.5, 0.5))
     assert found.differences["final"].ci95 == pytest.approx((1.0, 1.0))
     assert found.returns["final"].ci95[1] - found.returns["final"].ci95[0] > 10
@@ -210,7 +210,7 @@ def test_a_headline_on_dollars_to_the_target_is_not_tested_without_failed_runs()
 
 
 def test_equal_steps_are_those_of_the_shorter_run():
-    # 500 steps in all, -80 to -40 in ten evaluations; the baseline's curve at 500 is at its fifth evaluation.
+    # 500 steps in all, -80 to -40 in ten evaluations. The baseline's curve at 500 is at its fifth evaluation.
     half = {"env_steps": 500, "final_return": -40.0, "curve": a_curve(500, 10.0, 0.1, -80.0, -40.0)}
     base = a_result(curve=a_curve(1000, 10.0, 0.1, -80.0, -40.0))
     found = compare({"baseline": {1: base}, "ours": {1: msgspec.structs.replace(base, **half)}}).comparisons[1]
@@ -247,7 +247,7 @@ def test_runs_that_never_reach_the_target_are_counted_and_stand_with_all_they_sp
     assert (found.bound, found.reached, found.runs) == ("at least", 2, 3)
     assert table.sections(compared)[1].rows[1][3].startswith("≥ ")
     assert table.sections(compared)[1].rows[1][4] == "2 of 3"
-    # The third run spent all its 0.3 dollars, the baseline reached the target earlier; the others are equal.
+    # The third run spent all its 0.3 dollars, the baseline reached the target earlier. The others are equal.
     base = arms(same)["baseline"]
     there = dollars_until(base[3].curve, target(list(base.values()), None))
     assert found.ratio.value == pytest.approx((0.3 / there) ** (1 / 3))

@@ -82,7 +82,7 @@ def test_lanes_of_slots_that_nobody_could_tell_apart_are_counted_and_not_drawn()
 def test_the_terminal_has_a_line_for_each_slot():
     lines = strips("a run", RECORDS, 4.0, width=8)
     by_name = {line[:14].strip(): line[14:22] for line in lines[2:]}
-    # The judge works from second 0 to 3, each slot of the solver from 1 to 1.5; both functions wait from 0.5 to 1.5.
+    # The judge works from second 0 to 3, each slot of the solver from 1 to 1.5. Both functions wait from 0.5 to 1.5.
     assert by_name == {
         "sampling": "████▄▄▄▄",
         "asking": "▄██▄▄▄  ",

@@ -64,7 +64,7 @@ def test_where_returns_begin_and_in_what_unit_they_are_does_not_matter():
     assert (scaled.rise, scaled.gain) == (pytest.approx(50 * found.rise), pytest.approx(50 * found.gain))
 
 
-# The worst noises for false alarms and for power; the others are in the conformance test.
+# The worst noises for false alarms and for power. The others are in the conformance test.
 @pytest.mark.parametrize(("rho", "heavy"), [(0.6, True), (0.0, False)])
 def test_a_run_that_still_improves_is_seldom_warned_of(rho, heavy):
     rng, time = np.random.default_rng(7), np.arange(1, ROUNDS + 1) / ROUNDS

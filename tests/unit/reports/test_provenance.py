@@ -20,7 +20,7 @@ class cuda:
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A folder with a program and a page, both committed; returns the program's path."""
+    """A folder with a program and a page, both committed. Returns the program's path."""
     if shutil.which("git") is None:
         pytest.skip("there is no git")
     for name in (*provenance.PACKAGES, "docs"):

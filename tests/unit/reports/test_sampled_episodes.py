@@ -19,7 +19,7 @@ STEPS, NUM_ENVS = 3, 2
 
 
 def rollout(number, **more):
-    """Three steps of two environments. The first ends by the rules after its first step; the rollout cuts both."""
+    """Three steps of two environments. The first ends by the rules after its first step. The rollout cuts both."""
     agents, shape = len(SPEC.agents), (STEPS, NUM_ENVS)
     here = 100 * number + 10 * np.arange(STEPS)[:, None] + np.arange(NUM_ENVS)
     ended = np.zeros(shape, bool)

@@ -82,7 +82,7 @@ def test_the_bootstrap_of_the_mean_agrees_with_scipys():
 
 
 def test_the_bootstrap_draws_runs_within_a_task_and_never_across():
-    # Both tasks are constant over runs, so every draw gives the same matrix; mixing tasks would spread the means.
+    # Both tasks are constant over runs, so every draw gives the same matrix. Mixing tasks would spread the means.
     scores = np.array([[0.0, 10.0]] * 5)
     assert interval(bootstrap.mean, [scores], ("tasks",), repetitions=50) == (5.0, 5.0)
 
@@ -144,7 +144,7 @@ def test_paired_equivalence_holds_just_where_the_interval_lies_within_the_margin
 
 
 def test_pairs_without_any_spread_are_equivalent_within_the_margin_only():
-    # The values differ widely; all pairs differ by a half.
+    # The values differ widely. All pairs differ by a half.
     assert tost_paired([1, 9], [1.5, 9.5], 0.6).p_value == 0
     assert tost_paired([1, 9], [1.5, 9.5], 0.4).p_value == 1
 

@@ -28,7 +28,7 @@ def test_arms_that_adapt_or_follow_another_are_not_static():
 
 
 def a_task(name="task", **changed):
-    """`a_result` goes from -80 to -40 in a straight line for ten cents; here at 20, 10 and 5 cents."""
+    """`a_result` goes from -80 to -40 in a straight line for ten cents. Here at 20, 10 and 5 cents."""
     results = {
         ALL: runs(dollars=0.2, curve=line(0.2)),
         NONE: runs(dollars=0.1, curve=line(0.1)),
@@ -140,7 +140,7 @@ def test_ratios_are_paired_by_seed_and_tasks_have_equal_weights():
     def paid(dollars):
         return {seed: a_result(seed=seed, curve=line(cost)) for seed, cost in enumerate(dollars, 1)}
 
-    # Ratios of 2, 2 and 8 in one task and of 1 in the other; the third seed of `none` in that is alone.
+    # Ratios of 2, 2 and 8 in one task and of 1 in the other. The third seed of `none` in that is alone.
     first = costs("first", ARMS, {ALL: paid([0.2, 0.4, 0.8]), NONE: paid([0.1, 0.2, 0.1])}, random=-80)
     second = costs("second", ARMS, {ALL: paid([0.3, 0.3]), NONE: paid([0.3, 0.3, 0.9])}, random=-80)
     one = ratio(first, ALL, NONE)

@@ -44,7 +44,7 @@ def test_random_opponents_act_evenly_within_their_bounds():
     match = _Match(Still(), None, "x", None, np.random.default_rng(1))
     numbers, branches = match._actions(seen_at(observed(NUMBERS, 1, 4000), 0))
     assert numbers.shape == (4000, 2, 2) and numbers.dtype == np.float32
-    # Uniform on [-1, 1] and [0, 8]: means 0 and 4; five standard errors of 8000 draws.
+    # Uniform on [-1, 1] and [0, 8]: means 0 and 4. Five standard errors of 8000 draws.
     assert np.abs(numbers.mean(axis=(0, 1)) - [0, 4]).max() < 5 * 8 / np.sqrt(12 * 8000)
     assert numbers[..., 0].min() < -0.99 and numbers[..., 1].max() > 7.9
     assert branches.shape == (4000, 1, 2)

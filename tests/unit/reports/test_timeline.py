@@ -21,7 +21,7 @@ def attempt(work, asked, ended, took_ms, init_ms=0.0, **fields):
     )  # fmt: skip
 
 
-# Three tasks at once on two slots, the third after a wait of 1 s; then 0.5 s of the coordinator; then a learner.
+# Three tasks at once on two slots, the third after a wait of 1 s. Then 0.5 s of the coordinator. Then a learner.
 RECORDS = [
     attempt("sample/0", 10.0, 11.0, 800.0, init_ms=200.0),
     attempt("sample/1", 10.0, 12.0, 2000.0),
@@ -51,7 +51,7 @@ def test_the_page_says_what_every_attempt_was_and_what_the_seconds_were():
     titles = [title.text for title in svg.iter("title")]
     assert "round 1 sample/2, waited 1.00 s, worked 1.50 s, answered" in titles
     assert "coordinator 500.0 ms" in titles
-    # 0.8 + 2.0 + 1.5 s of sampling; 1 s of waiting.
+    # 0.8 + 2.0 + 1.5 s of sampling. 1 s of waiting.
     sums = ("sample: 4.30 s", "learn: 2.00 s", "start-up: 200.0 ms", "waiting: 1.00 s", "coordinator alone: 500.0 ms")
     assert all(each in text for each in sums)
     widths = {title.text: float(rect.get("width")) for rect in svg.iter("rect") for title in rect}
@@ -59,7 +59,7 @@ def test_the_page_says_what_every_attempt_was_and_what_the_seconds_were():
 
 
 def test_the_label_of_the_last_tick_lies_within_the_picture():
-    """A label of five letters of 11 px is at most 60 px wide; the picture is 1,200 px wide."""
+    """A label of five letters of 11 px is at most 60 px wide. The picture is 1,200 px wide."""
     svg = ElementTree.fromstring(re.search(r"<svg.*</svg>", page("Timeline", {"a": RECORDS}), re.DOTALL).group(0))
     ticks = [float(text.get("x")) for text in svg.iter("text") if text.get("class") == "middle"]
     assert ticks[0] >= 110 and ticks[-1] + 30 <= 1200

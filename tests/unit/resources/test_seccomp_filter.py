@@ -56,7 +56,7 @@ def test_calls_that_reach_over_the_walls_are_refused(machine, numbers):
     assert {outcome(machine, number) for number in numbers} == {errno.EPERM}
 
 
-# socket and socketpair; AF_UNIX is 1, AF_INET 2 and AF_VSOCK 40: linux/socket.h.
+# socket and socketpair. AF_UNIX is 1, AF_INET 2 and AF_VSOCK 40: linux/socket.h.
 @pytest.mark.parametrize(("machine", "number"), [(X86, 41), (X86, 53), (ARM, 198), (ARM, 199)])
 def test_a_socket_is_one_of_this_machine(machine, number):
     assert outcome(machine, number, 1) == ALLOWED

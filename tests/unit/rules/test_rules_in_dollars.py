@@ -34,7 +34,7 @@ def chosen(rule, history, bounds):
 
 @pytest.mark.parametrize(
     ("scale", "overhead", "expected"),
-    # By hand: sqrt(16 * 9), sqrt(100 * 4), sqrt(1000 * 10) and sqrt(0.1 * 10) beyond the bounds; 3 of 3.16.
+    # By hand: sqrt(16 * 9), sqrt(100 * 4), sqrt(1000 * 10) and sqrt(0.1 * 10) beyond the bounds. 3 of 3.16.
     [(16.0, 9.0, 12), (100.0, 4.0, 20), (1000.0, 10.0, 50), (0.1, 10.0, 2), (1.0, 10.0, 3)],
 )
 def test_the_rollouts_are_the_geometric_mean_of_noise_and_overhead(scale, overhead, expected):

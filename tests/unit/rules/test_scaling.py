@@ -229,9 +229,9 @@ def test_constant_gives_the_most_whatever_is_measured():
 @pytest.mark.parametrize(
     ("policies", "literal", "offset"),
     [
-        # S = 0.5, 0.25, 0 -> I = 25, 12.5, 9 (clipped from 0); mean 15.5 < 0.5 * (50 - 9) = 20.5, half up.
+        # S = 0.5, 0.25, 0 -> I = 25, 12.5, 9 (clipped from 0). Mean 15.5 < 0.5 * (50 - 9) = 20.5, half up.
         (((1.0, 5.0, 3.0), (0.0, 8.0, 6.0), (2.0, 9.0)), 16, 16),
-        # S = 0.8, 0.25, 0.1 -> I = 40, 12.5, 9; mean 20.5 = the literal threshold; under the other, 9 + 20.5.
+        # S = 0.8, 0.25, 0.1 -> I = 40, 12.5, 9. Mean 20.5 = the literal threshold. Under the other, 9 + 20.5.
         (((0.0, 10.0, 2.0), (0.0, 8.0, 6.0), (0.0, 10.0, 9.0)), 40, 21),
     ],
 )
@@ -244,7 +244,7 @@ def test_worked_rounds_get_average_or_largest_wish(policies, literal, offset):
     [(6, SIX, 15.3, 20.8, 92), (4, SIX, 18.75, 20.8, 113), (2, SIX, 29.2, 20.8, 300), (3, THREE, 27.8, 16.7, 300)],
 )
 def test_one_outlier_under_the_literal_threshold(policies, limits, average, threshold, expected):
-    """Average and threshold by hand, for I_max 50 and I_min 50 / N; the rollouts are six times as many."""
+    """Average and threshold by hand, for I_max 50 and I_min 50 / N. The rollouts are six times as many."""
     lowest = 50 * limits.least / limits.most
     assert (50 + (policies - 1) * lowest) / policies == pytest.approx(average, abs=0.05)
     assert 0.5 * (50 - lowest) == pytest.approx(threshold, abs=0.05)
@@ -453,7 +453,7 @@ def test_the_order_of_the_past_does_not_matter_on_average():
         means.append(np.mean([chosen("shuffled:paper", history, limits, address) for address in range(2000)]))
     assert chosen("paper", remembered([curved(float(v)) for v in range(1, 41)], "paper"), limits) == 1
     assert chosen("paper", remembered([curved(float(v)) for v in range(40, 0, -1)], "paper"), limits) == 1000
-    # By symmetry S has the mean 1/2; its standard deviation is below 0.5.
+    # By symmetry S has the mean 1/2. Its standard deviation is below 0.5.
     assert means == pytest.approx([500, 500], abs=4 * 500 / math.sqrt(2000))
 
 
@@ -462,7 +462,7 @@ def test_the_order_of_the_past_does_not_matter_on_average():
     [
         # A group that has just returned has one ratio and explores, for any number of rounds to draw from.
         ([curved(float(v), float(v)) for v in range(30)] + [curved(30.0), curved(31.0, 31.0)], 0.0, {90}),
-        # Each group's ratios never change, so it explores; a ratio of another group in its window would show.
+        # Each group's ratios never change, so it explores. A ratio of another group in its window would show.
         ([curved(1.0, 50.0, 2.0)] * 12 + [curved(1.0, 50.0)] * 3, 1.0, {90}),
         # Two policies with the same ratios request the same in every order, so average and maximum are equal.
         ([curved(float(v), float(v)) for v in range(10)], 1.0, {1, *range(10, 91, 10)}),

@@ -158,7 +158,7 @@ def test_steepness_is_the_dense_sandwichs(length):
 
 
 def test_steepness_by_hand():
-    # 3, 0, 0: slope -1.5; residuals 0.5, -1, 0.5; scores -0.5, 0, 0.5; error sqrt(0.5) / 2.
+    # 3, 0, 0: slope -1.5. Residuals 0.5, -1, 0.5. Scores -0.5, 0, 0.5. Error sqrt(0.5) / 2.
     assert steepness(np.array([3.0, 0.0, 0.0])) == pytest.approx(1.5 / (math.sqrt(0.5) / 2))
 
 
@@ -207,7 +207,7 @@ def test_critical_values_fall_with_the_window_and_with_alpha(window, one, other)
 
 
 def test_false_alarms_in_100_rounds_are_as_rare_as_promised():
-    """White and AR(1) noise; the conformance suite measures the rest."""
+    """White and AR(1) noise. The conformance suite measures the rest."""
     shocks = np.random.default_rng(5).standard_normal((3000, 140))
     for rho, least in ((0.0, 0), (0.6, 0.03)):
         states = np.zeros_like(shocks)

@@ -69,7 +69,7 @@ class Case:
 
 
 def require_equal(found, expected, digits):
-    """The same actions in the same types; numbers are equal up to `digits` of their size."""
+    """The same actions in the same types. Numbers are equal up to `digits` of their size."""
     assert len(found) == len(expected) == STEPS
     for own, others in zip(found, expected, strict=True):
         assert list(own) == list(others)

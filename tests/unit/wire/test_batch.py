@@ -40,7 +40,7 @@ def rollout(number, num_envs, cut, spec=SPEC):
 
 
 def two_rollouts(spec=SPEC):
-    """Rollout 3 has two environments and rollout 4 one; the rollouts' ends cut all of them, rollout 3's environment 1
+    """Rollout 3 has two environments and rollout 4 one. The rollouts' ends cut all of them, rollout 3's environment 1
     also ends at step 0."""
     return join(spec, rollout(3, 2, [[0, 1], [1, 0], [1, 1]], spec) | rollout(4, 1, [[1, 0]], spec), (3, 4))
 

@@ -49,7 +49,7 @@ def order(kind, work, **fields):
 
 
 def everything(answer):
-    """One task of every kind, in order; `answer(handler, task)` returns the references for later tasks."""
+    """One task of every kind, in order. `answer(handler, task)` returns the references for later tasks."""
     answer(act, order(DescribeTask, "describe", environment=TOY))
     drawn = answer(learn, order(InitialiseTask, "initialise", team=TEAM, **LEARNING)).objects
     state, policies = tuple(drawn.values()), (drawn["policies"],)

@@ -54,7 +54,7 @@ def rounds_of(request):
 @pytest.mark.parametrize(("replay", "most"), [(1, 1), (20, 1), (39, 1), (40, 2), (70, 3), (10_000, 8)])
 @pytest.mark.parametrize("rule", ["split", "packed"])
 def test_every_learner_gets_the_rounds_before_its_own_that_fit_with_it(rule, replay, most):
-    """A round has 20 steps; `most` rounds fit, the one in flight among them."""
+    """A round has 20 steps. `most` rounds fit, the one in flight among them."""
     world = World(plan(rule, replay, "stop.rounds=8"), well)
     state = world.finish()
     learned = [request for request in world.invoker.asked if isinstance(request, LearnTask)]

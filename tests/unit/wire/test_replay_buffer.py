@@ -25,7 +25,7 @@ def rollouts(*numbers):
 
 
 def buffer_with(spec, *numbers, buffer=None, fates=None):
-    """A replay buffer with these rollouts; `asked` lists those it read."""
+    """A replay buffer with these rollouts. `asked` lists those it read."""
     buffer, asked = buffer or ReplayBuffer(spec), []
 
     def read(missing):

@@ -166,7 +166,7 @@ LONGER = ("algorithm.buffer_size=45",)  # Two rounds.
 
 
 class NewProcesses(World):
-    """Every function is a new process; `gets` sums over all learners."""
+    """Every function is a new process. `gets` sums over all learners."""
 
     forgets, gets = True, 0
 

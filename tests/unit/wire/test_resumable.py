@@ -37,7 +37,7 @@ def environment_of(task, num_envs=3):
 
 
 def play(environment, seen, steps, rng):
-    """Random legal actions; returns everything that the steps showed, and the last observation."""
+    """Random legal actions. Returns everything that the steps showed, and the last observation."""
     shown = []
     for _ in range(steps):
         step = environment.step(tuple(drawn(kind, seen, c, rng) for c, kind in enumerate(environment.spec.classes)))

@@ -28,7 +28,7 @@ TEAM = Team(groups=(0, 1, 2))
 
 
 class Scripted:
-    """Two agents; environment e plays episodes of `lengths[e]` steps. The observation is (100 episode + step), and
+    """Two agents. Environment e plays episodes of `lengths[e]` steps. The observation is (100 episode + step), and
     agent i gets (i + 1) times the number of the step."""
 
     def __init__(self, lengths):
@@ -111,7 +111,7 @@ def sample_rollouts(rollouts, **changes):
 def test_cuts_and_rollout_ends_keep_the_next_observation():
     environment = Scripted([3, 5])
     tensors = collect(environment, zero_policy(environment.spec, Team(groups=(0, 1))), 5, 1, 0, 7).tensors
-    # Environment 0 ends with step 2 and is at step 2 of its second episode when the rollout ends; environment 1 ends
+    # Environment 0 ends with step 2 and is at step 2 of its second episode when the rollout ends. Environment 1 ends
     # with the rollout.
     np.testing.assert_array_equal(tensors["u00007/observation/0"][1, :, :, 0].T, [[0, 1, 2, 100, 101], [0, 1, 2, 3, 4]])
     np.testing.assert_array_equal(tensors["u00007/cut"], [[2, 0], [4, 1], [4, 0]])
@@ -123,7 +123,7 @@ def test_cuts_and_rollout_ends_keep_the_next_observation():
 def test_returns_are_the_sums_of_the_rewards_of_finished_episodes():
     environment = Scripted([3, 5])
     rollout = collect(environment, zero_policy(environment.spec, Team(groups=(0, 1))), 6, 1, 0, 0)
-    # Environment 0: 1 + 2 + 3 = 6 for agent 0, twice; environment 1: 15; agent 1 gets double. Ends after steps 3, 5, 6.
+    # Environment 0: 1 + 2 + 3 = 6 for agent 0, twice. Environment 1: 15. Agent 1 gets double. Ends after steps 3, 5, 6.
     np.testing.assert_array_equal(rollout.episodes.agent_returns(), [[6, 12], [15, 30], [6, 12]])
     assert summary([rollout.episodes]) == ((18.0, 45.0, 18.0), (9.0, 18.0), {"steps": 11 / 3})
 
@@ -268,7 +268,7 @@ def test_an_evaluation_counts_the_first_episode_of_every_environment_and_no_othe
     environment = Scripted([2, 5, 3])
     policy = zero_policy(environment.spec, Team(groups=(0, 1)))
     episodes = play(environment, policy, np.random.default_rng(0), greedy, 3)
-    # 1 + 2 = 3, 15 and 6 for agent 0, in the order of their ends; environments 0 and 2 play on uncounted.
+    # 1 + 2 = 3, 15 and 6 for agent 0, in the order of their ends. Environments 0 and 2 play on uncounted.
     np.testing.assert_array_equal(np.sort(episodes.agent_returns(), axis=0), [[3, 6], [6, 12], [15, 30]])
     assert sorted(episodes.env_metrics["steps"][0]) == [2, 3, 5]
 
@@ -276,7 +276,7 @@ def test_an_evaluation_counts_the_first_episode_of_every_environment_and_no_othe
 def test_an_evaluation_of_fewer_episodes_does_not_favour_the_short_ones():
     environment = Scripted([5, 2, 3])
     episodes = play(environment, zero_policy(environment.spec, Team(groups=(0, 1))), np.random.default_rng(0), True, 2)
-    # The first two environments last 5 and 2 steps; the third ends second and does not count.
+    # The first two environments last 5 and 2 steps. The third ends second and does not count.
     assert episodes.env_metrics["steps"][0] == [2, 5]
 
 

@@ -61,7 +61,7 @@ class Memory:
 
 
 class Work:
-    """Stores `value` under two keys and counts its calls; raises `error` instead if it is set."""
+    """Stores `value` under two keys and counts its calls. Raises `error` instead if it is set."""
 
     def __init__(self, value=1.0, error=None):
         self.value, self.error, self.calls = value, error, 0
@@ -101,7 +101,7 @@ def test_a_retry_goes_on_from_what_is_stored():
     size, first = len(blobs.objects.pop(LEARNER)), len(blobs.objects[POLICIES])
     again = answer(blobs, work, attempt=1)
     assert work.calls == 2
-    # One read for the answer, then two conditional writes; the first is refused and its object read.
+    # One read for the answer, then two conditional writes. The first is refused and its object read.
     usage = Usage(puts=2, gets=2, bytes_written=first + size, bytes_read=first)
     assert again == msgspec.structs.replace(done, attempt=1, usage=usage)
 

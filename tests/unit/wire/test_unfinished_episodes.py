@@ -22,7 +22,7 @@ from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.team import Team
 
 TEAM = Team(groups=(0, 0))
-# Length, returns of the two agents, and whether the episode is won; every kind is as likely as the others.
+# Length, returns of the two agents, and whether the episode is won. Every kind is as likely as the others.
 SHORT_AND_LONG = "1:0:0:0,4:60:40:1"
 LONG_IS_BAD = "1:3:-1:1,2:-5:2:0,5:-70:1:0"
 ALIKE = "3:0.1:0.7:1,3:0.2:0.3:0"

@@ -113,7 +113,7 @@ def test_what_is_kept_cannot_be_written_to():
     )
 )
 def test_any_sequence_gives_the_bytes_of_a_cold_read_or_its_error(bound, steps):
-    """A warm read may give the right bytes where a cold one fails, because storage was damaged; never others."""
+    """A warm read may give the right bytes where a cold one fails, because storage was damaged. Never others."""
     WARM.clear()
     WARM.bound = bound
     storage = ReadStorage()
