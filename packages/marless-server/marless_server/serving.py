@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import anyio
 import uvicorn
 
 from marless.backends.base import FUNCTION_MODULES
@@ -156,6 +157,8 @@ def _answers(lab: Lab, settings: Settings, listener: socket.socket) -> Iterator[
         timeout_graceful_shutdown=_KEEP_ALIVE_S,
         h11_max_incomplete_event_size=_HEADER_BYTES,
     )
+    # The first request would load these modules otherwise.
+    anyio.run(anyio.sleep, 0)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), name="requests", daemon=True)
     thread.start()

@@ -87,15 +87,15 @@ class AdminPages:
         return page(sender, "Admin", content, _SCREEN, status)
 
     def _owner_table(self, usage: Mapping[str, Usage]) -> Html:
-        header = ("owner", "weight", "at once", "slot-seconds today", "dollars today", "disk", "keep days", "rights")
+        header = ("owner", "weight", "at once", "slot-seconds today", "dollars today", "GB", "keep days", "rights")
         rows = []
         for owner in self._lab.owners.all().values():
             used = usage[owner.name]
             rows.append(
                 (
                     element("a", owner.name, href=_path(owner.name)), f"{owner.weight:g}", _limit(owner.at_once),
-                    f"{used.slot_seconds:,.0f} of {_limit(owner.slot_seconds)}",
-                    f"{money(used.dollars)} of {_limit(owner.dollars)}", _disk_use(owner, used),
+                    _part(f"{used.slot_seconds:,.0f}", owner.slot_seconds),
+                    _part(money(used.dollars), owner.dollars), _part(f"{used.bytes / 1e9:.1f}", owner.disk_gb),
                     _limit(owner.keep_days), " ".join(owner.rights) or parts.NONE,
                 )
             )  # fmt: skip
@@ -211,8 +211,8 @@ def _changed(owner: Owner, fields: Mapping[str, str]) -> Owner:
     return replace(owner, **values, **{name: name in fields for name in RIGHTS})
 
 
-def _disk_use(owner: Owner, used: Usage) -> str:
-    return size(used.bytes) if owner.disk_gb is None else f"{size(used.bytes)} of {owner.disk_gb:g} GB"
+def _part(used: str, limit: float | None) -> str:
+    return used if limit is None else f"{used} of {limit:,g}"
 
 
 def _limit(value: float | None, none: str = "no limit") -> str:
