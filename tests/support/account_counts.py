@@ -1,7 +1,7 @@
-"""What the emulated account counted for a run, and what the run's bill says.
+"""The emulated account's counts for a run, compared with the run's bill.
 
 `aws_emulator/middleware/request_counter.py` counts requests by AWS's billing rules and by key, independently of the
-bill. Which run and which kind of item a key belongs to is known here. REPORT lines give what Lambda bills.
+bill. Which run and which kind of item a key belongs to is known here. REPORT lines give Lambda's bill.
 """
 
 import heapq
@@ -15,7 +15,7 @@ from aws_emulator.middleware.request_counter import PATH
 
 
 def run_called(event):
-    """The run of a task, whose request has it in its address, or of an event for the coordinator."""
+    """Return the run in the address of a task's request, or of an event for the coordinator."""
     return event.get("address.run", event.get("run"))
 
 
@@ -38,7 +38,7 @@ class Counted:
 
     @property
     def billed_requests(self):
-        """Requests to Lambda, of which a large event is several."""
+        """Requests to Lambda. A large event counts as several."""
         return sum(call["requests"] for call in self.calls)
 
     def gb_s(self, role):

@@ -5,7 +5,7 @@ from marless.functions.algorithms.specification import AlgorithmSpec
 
 
 def family(spec: AlgorithmSpec) -> str:
-    """`on-policy` without a replay buffer; else `actor-critic` with a critic beside the policy, `value` without."""
+    """`on-policy` without a replay buffer. Otherwise `actor-critic` with a critic and a policy, and `value` without."""
     if not spec.config().replayed_steps:
         return "on-policy"
     return "actor-critic" if "critic" in spec.parts else "value"

@@ -1,7 +1,7 @@
 """A detached run without a cloud: ports in memory, real functions, and a queue that can drop or repeat events.
 
-Every write and every event of any function has a number, in the order in which they happen. `World.run` can kill a
-function right after (or right before) any of them, drop an event, or deliver all events twice.
+Every write and every event of any function has a number, in the order of time. `World.run` can kill a function right
+after (or right before) any of them, drop an event, or deliver all events twice.
 """
 
 from collections import Counter, deque

@@ -1,4 +1,4 @@
-"""Which tests share a process where several run the suite: those of a file, and most that use the emulated account."""
+"""The tests that share a process in a parallel suite: tests of a file, and most that use the emulated account."""
 
 from xdist.scheduler import LoadFileScheduling
 

@@ -32,7 +32,7 @@ from marless.runs.inputs.stored_inputs import store_inputs
 
 # A run of a fraction of a second.
 SMALL = ("actors.num_envs=8", "evaluation.every=2", "evaluation.episodes=4", "evaluation.final_episodes=4")
-# The default's 32 steps of each network in each round take much of such a run's time, and four are of every kind: two
+# The default's 32 steps of each network in each round take much of such a run's time. Four steps are of every kind: two
 # passes over two minibatches.
 FEW_STEPS = ("algorithm.epochs=2", "algorithm.num_minibatches=2")
 # Sharing is switched on and off by every full window: no gradient of normalised returns is near 100.
@@ -58,7 +58,7 @@ def part_of_run(state: State) -> str:
 
 
 def in_flight(round_: int, phase: str) -> Callable[[State], bool]:
-    """The moment at which tasks of the phase of the round are in flight, to leave a run at."""
+    """Return the moment with tasks of the phase of the round in flight, to leave a run there."""
     return lambda state: (
         (state.round, part_of_run(state)) == (round_, phase) and any(slot.waiting for slot in state.slots.values())
     )
@@ -79,7 +79,7 @@ def outcome(run: Trained) -> tuple[object, ...]:
 
 
 def stores_what_it_needs(folder: Path, run: Trained) -> bool:
-    """Whether the folder holds the objects that the run needs to go on, and no other."""
+    """Return whether the folder holds exactly the objects that the run needs to continue."""
     objects = folder / local.OBJECTS
     left = {str(path.relative_to(objects)) for path in objects.rglob("*.safetensors")}
     return left == {ref.key for ref in run.state.durable_refs}
@@ -118,7 +118,7 @@ def train(
 
 
 def stored_inputs_of(folder: Path, overrides: Sequence[str]) -> RunInputs:
-    """What the settings give a run, stored in its folder: the model of agents that speak."""
+    """Return the inputs that the settings give a run, stored in its folder: the model of agents that speak."""
     return store_inputs(load(None, few_steps(overrides)), "run", FileStorage(folder / local.OBJECTS))
 
 

@@ -4,7 +4,7 @@ import json
 
 from marless.functions.function_specs import NAMES
 
-# The sweep soon gives up a task whose event was lost, and the invoker a killed function.
+# The sweep soon gives up a task with a lost event, and the invoker a killed function.
 SOON, QUICK = (tuple(f"functions.{name}.timeout_s={seconds}" for name in NAMES) for seconds in (10, 2))
 
 

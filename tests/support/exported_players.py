@@ -1,4 +1,4 @@
-"""The programs that are written beside exported policies, in this process."""
+"""The programs that are written together with exported policies, in this process."""
 
 import importlib.util
 

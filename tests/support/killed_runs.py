@@ -20,8 +20,8 @@ FOLDERS = [str(DRIVER.parents[2]), str(DRIVER.parent / "resources")]
 
 
 class Process:
-    """The driver in its own process; with `hold` it stops itself when it has invoked the work after that round, and
-    once more after round `limit`, so that it never ends before it is killed, however fast it is."""
+    """The driver in a separate process. With `hold` it stops itself when it has invoked the work after that round, and
+    again after round `limit`. So it never ends before it is killed."""
 
     def __init__(self, folder, hold=None, options=OPTIONS, limit=""):
         hold_setting = {} if hold is None else {"HOLD": f"{hold} {limit}"}
@@ -53,7 +53,7 @@ class Process:
         return output.rstrip().rpartition("\n")[2]
 
     def kill(self):
-        """Kills it: the round that it was in, of those that it has told."""
+        """Kill it, and return its round, among the rounds that it has told."""
         self.send(signal.SIGKILL)
         output, _ = self._process.communicate(timeout=60)
         return max([self._hold, *(int(line.split()[1]) for line in output.splitlines() if line.startswith("round "))])
@@ -77,9 +77,11 @@ def serves_resource(pid):
 
 
 def held_processes(folder, kills, rounds, options_of):
-    """As many drivers of the run as it is to be killed, one after another, each held when it has invoked the work after
-    its next round; whoever has a driver kills it before the next. `rounds` are those of the whole run, of which each
-    driver may go through its share; `options_of` gives the options of a driver by its number."""
+    """Give as many drivers of the run as kills, one after another, each held when it has invoked the work after its
+    next round.
+
+    The caller kills each driver before the next. `rounds` counts the whole run, and each driver may run its share of
+    them. `options_of` gives the options of a driver by its number."""
     assert rounds > kills
     round_ = 0
     for kill in range(kills):
@@ -94,15 +96,15 @@ def kill_in_turn(folder, kills, rounds, draw, options_of):
     `draw` says. `rounds` and `options_of` as of `held_processes`."""
     for kill, process in enumerate(held_processes(folder, kills, rounds, options_of)):
         if kill % 2:
-            # The run goes on with another worker for a moment.
+            # The run continues with another worker for a moment.
             os.kill(draw.choice(process.workers()), signal.SIGKILL)
             process.send(signal.SIGCONT)
             time.sleep(draw.uniform(0.0, 0.2))
 
 
 def kill_at_random(folder, kills, rounds, draw, options, spares_resources=False):
-    """Kills the run's driver that often, each time a moment after its next round has begun, and mostly another process
-    of the run before it, as `draw` says; processes of resources only if it `spares_resources` not."""
+    """Kill the run's driver that often, each time a moment after its next round has begun. Mostly another process of
+    the run dies before it, by `draw`. Processes of resources die too unless `spares_resources`."""
     for process in held_processes(folder, kills, rounds, lambda kill: options):
         process.send(signal.SIGCONT)
         for _ in range(draw.choice((0, 1, 1, 2))):

@@ -39,7 +39,7 @@ class NotANumber(Sound):
 
 
 class Forges(Sound):
-    """Writes an object under the key at which the run `forged` will store its first trajectory."""
+    """Writes an object under the key of the first trajectory of the run `forged`."""
 
     def reward(self, action):
         path = Path("runs/forged/objects/rounds/000000/sample/00000-00000.trajectory.safetensors")
@@ -59,7 +59,7 @@ class Blocks(Sound):
 
 
 class Loses(Sound):
-    """Removes what the run `lost` has stored, as somebody who tidies up does."""
+    """Removes the stored objects of the run `lost`, like a user who tidies up."""
 
     def reward(self, action):
         shutil.rmtree("runs/lost/objects", ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Simple spread whose step harms the machine, each in its way, from the fourth step on."""
+"""Simple spread with steps that harm the machine, each in its way, from the fourth step on."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""A game in which three players take turns, `challenge(...)`: some leave early, and all are paid in every turn."""
+"""A game of three players that take turns, `challenge(...)`: some leave early, and all get rewards in every turn."""
 
 import numpy as np
 from gymnasium import spaces
@@ -12,8 +12,8 @@ OUT = 2
 class Challenge(AECEnv):
     """In a turn a player takes 0 or 1, which each other player in play pays half of, or throws the next one `OUT`.
 
-    A player does not take twice the same in a row. Who is thrown out pays 1; the last one gets 2 and has won. After
-    `limit` turns everybody is out of time. A player sees ``[[number, turns], [players, last]]``.
+    A player does not take twice the same in a row. A player who is thrown out pays 1. The last player gets 2 and has
+    won. After `limit` turns everybody is out of time. A player sees ``[[number, turns], [players, last]]``.
     """
 
     metadata = {"name": "challenge_v0"}  # noqa: RUF012

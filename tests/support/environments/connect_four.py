@@ -21,7 +21,8 @@ def random_player(seen, rng):
 
 
 def scripted_columns(seen):
-    """The columns that win at once, else those that keep the other from winning at once, else all legal ones."""
+    """Return the columns that win at once, else the columns that keep the other from winning at once, else all legal
+    ones."""
     board, legal = seen["observation"], np.flatnonzero(seen["action_mask"])
     for player in (0, 1):
         if winning := [column for column in legal if _wins(board, player, column)]:

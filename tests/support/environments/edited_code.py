@@ -1,4 +1,4 @@
-"""A folder with code of a user in each form, that is edited at random: what a task with it says names what it read."""
+"""A folder with code of a user in each form, that is edited at random: a task with it names the files that it read."""
 
 import hashlib
 import random

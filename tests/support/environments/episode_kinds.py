@@ -1,8 +1,8 @@
-"""An env task whose episodes are of a few kinds, each with its length, its agents' returns, and whether it is won.
+"""An env task with a few kinds of episodes, each with its length, its agents' returns, and whether it is won.
 
-`options.kinds`: ``"length:return_a:return_b:won, ..."``. With `options.first` environment e of a rollout plays the
-kinds that are the digits of the number ``first + e``, so that all numbers together are all equally likely sequences of
-kinds; without it kinds are drawn by the generator, all alike. Rewards come with the last step.
+`options.kinds`: ``"length:return_a:return_b:won, ..."``. With `options.first`, environment e of a rollout plays the
+kinds in the digits of the number ``first + e``. So all numbers together are all equally likely sequences of kinds.
+Without it the generator draws kinds uniformly. Rewards come with the last step.
 """
 
 import numpy as np

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from pettingzoo import ParallelEnv
 
-# The probability that a step of the intermittent environments fails; not seeded, as real faults are not.
+# The probability that a step of the intermittent environments fails. It has no seed, like real faults.
 _RARELY = 0.005
 
 

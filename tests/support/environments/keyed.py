@@ -1,4 +1,4 @@
-"""A task that plays with the right key alone, and whose agent has a name that a terminal would obey."""
+"""A task that plays only with the right key. Its agent has a name with control characters for a terminal."""
 
 from typing import ClassVar
 

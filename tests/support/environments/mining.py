@@ -1,6 +1,6 @@
 """The task of the guides as a PettingZoo environment: `pettingzoo:mining:parallel_env`.
 
-A scout and two diggers, whose spaces differ; a digger must not dig twice in one cell, and runs out of food.
+A scout and two diggers with different spaces. A digger must not dig twice in one cell, and runs out of food.
 """
 
 import my_task

@@ -1,4 +1,4 @@
-"""A game that inherits from nothing, and what makes it, for `named_factories`."""
+"""A game that inherits from nothing, and its factories, for `named_factories`."""
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete

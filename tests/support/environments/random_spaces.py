@@ -1,4 +1,4 @@
-"""A PettingZoo environment whose spaces, masks and names of agents are drawn at random by a number."""
+"""A PettingZoo environment with spaces, masks and names of agents that are drawn at random by a number."""
 
 import types
 
@@ -17,7 +17,7 @@ def shape_of(rng, least=0):
 
 
 def box(rng, actions=False):
-    """Numbers; of observations some are images, whole numbers or without bounds."""
+    """Numbers. Some observations are images, whole numbers or without bounds."""
     if not actions and rng.random() < 0.25:
         return spaces.Box(0, 255, (*rng.integers(1, 5, size=2).tolist(), 2)[: rng.integers(2, 4)], np.uint8)
     dtype = np.dtype(str(rng.choice(FLOATS if actions or rng.random() < 0.6 else INTEGERS)))
@@ -66,7 +66,7 @@ def acted(rng):
 
 
 def sample(space, rng):
-    """A member of a space; numbers without bounds are moderate, because float32 holds no others exactly."""
+    """Return a member of a space. Numbers without bounds are moderate, because float32 holds only these exactly."""
     if isinstance(space, spaces.Dict):
         return {key: sample(part, rng) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
@@ -86,7 +86,7 @@ def sample(space, rng):
 
 
 class Task(ParallelEnv):
-    """Two agents with spaces of their own, for `STEPS` steps; DONE holds what agents of all environments did."""
+    """Two agents with separate spaces, for `STEPS` steps. DONE holds the actions of all environments."""
 
     metadata = types.MappingProxyType({"name": "random_spaces_v0", "max_cycles": STEPS})
     render_mode = None

@@ -1,4 +1,4 @@
-"""A game of PettingZoo whose spaces, masks and order of turns are drawn at random by a number."""
+"""A game of PettingZoo with spaces, masks and order of turns that are drawn at random by a number."""
 
 import types
 
@@ -13,9 +13,9 @@ DONE = []
 
 
 class Game(AECEnv):
-    """Two or three players, of whom one may be out after four turns; any may have the next turn, also the same again.
+    """Two or three players, and one may be out after four turns. Any may have the next turn, even twice in a row.
 
-    DONE holds who did what, in all games. Masks of those who wait mislead.
+    DONE holds the actions in all games, by player. Masks of waiting players mislead.
     """
 
     metadata = types.MappingProxyType({"name": "random_turns_v0", "max_cycles": TURNS})

@@ -151,13 +151,13 @@ FAULTS = {
 
 
 class Stateful(Relay):
-    """Its attribute `state` is something else, as in some games of PettingZoo."""
+    """Its attribute `state` is something else, like in some games of PettingZoo."""
 
     state: types.MappingProxyType = types.MappingProxyType({"runner_0": 3})
 
 
 class LengthInside(Relay):
-    """Its length is an attribute of the inner game, as in some games of PettingZoo."""
+    """Its length is an attribute of the inner game, like in some games of PettingZoo."""
 
     def __init__(self, **options):
         super().__init__(max_cycles=0)

@@ -1,4 +1,4 @@
-"""A game in which an agent's early death pays for the team: `pettingzoo:sacrifices:game`."""
+"""A game with an agent that may die early for the team's reward: `pettingzoo:sacrifices:game`."""
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete

@@ -27,8 +27,8 @@ def a_line(round_, agents=2, evaluation=None, **used):
 
 
 def a_folder(path, lines, seed=1, settings=(), summary=None, replay=b"", bill=()):
-    """The folder of a run with this journal. `bill` has names of lines with their dollars; `summary` replaces fields
-    of summary.json, and its evaluations are those of the journal."""
+    """The folder of a run with this journal. `bill` has names of lines with their dollars. `summary` replaces fields of
+    summary.json, and its evaluations come from the journal."""
     path.mkdir(parents=True)
     config = load(None, [f"seed={seed}", "task.name=toy/signal", *settings])
     identity = Identity(

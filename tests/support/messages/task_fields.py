@@ -28,7 +28,7 @@ def make_task(kind, **fields):
 
 
 def ask(handler, task, blobs):
-    """What the handler of a function answers to the task."""
+    """Return the answer of a function's handler to the task."""
     return msgspec.json.decode(handler(msgspec.json.encode(task), blobs), type=Answer)
 
 

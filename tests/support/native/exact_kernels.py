@@ -45,7 +45,7 @@ def power_of_two(exponent):
 
 
 def reduced(x):
-    """e^r - 1 of what is left of x after whole multiples of ln 2, and how many there are."""
+    """Return e^r - 1 for the rest r of x after whole multiples of ln 2, and their number."""
     times, exponent = halvings(x)
     r = fused(times, -LN2_LOW, fused(times, -LN2_HIGH, x))
     return fused(polynomial(EXPM1, r), r * r, r), exponent
@@ -275,7 +275,7 @@ class Network:
         return np.concatenate([moves, total * (F(1) / np.sqrt(F(self.width))) + bias], axis=1)
 
     def scores_back(self, slopes):
-        """Slopes of what the last layer returns, and of named tokens ``[rows, aims, width]``."""
+        """Return the slopes of the last layer's results, and of named tokens ``[rows, aims, width]``."""
         moves, by_score = np.split(slopes, [-self.aims], axis=1)
         scaled, by_query, by_bias = by_score * (F(1) / np.sqrt(F(self.width))), F(0), F(0)
         for place in range(self.aims):

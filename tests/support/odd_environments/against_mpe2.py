@@ -115,7 +115,7 @@ def place(name, world, state, copy):
 
 
 def single_out(name, world, goals):
-    """Sets `goals` to what the scenario's own reset would have drawn."""
+    """Set `goals` to the draws of the scenario's own reset."""
     if name == "mpe/simple_reference":
         for agent, goal in zip(world.agents, goals, strict=True):
             agent.goal_b = goal
@@ -134,8 +134,8 @@ def single_out(name, world, goals):
 def assert_equals(case, engine, reference, rng):
     """Plays one episode in every environment from `engine`'s state, and each again in `reference`.
 
-    Rewards, observations and messages are equal to the last bit, and so are positions and velocities but for
-    forces below 1e-300: the engine avoids slow denormals in exp there, and mpe2 has zeros.
+    Rewards, observations and messages are equal to the last bit. Positions and velocities may differ by forces below
+    1e-300: the engine avoids slow denormals in exp there, and mpe2 has zeros.
     """
     start = engine.snapshot()
     actions = [random_actions(engine, rng) for _ in range(engine.spec.horizon)]
@@ -162,7 +162,7 @@ def actions_by_agent(spec, actions, copy):
 
 
 def assert_same_step(spec, step, copy, answer, ended):
-    """The step of environment `copy` is what PettingZoo's `answer` says; `ended`: of an episode's last step."""
+    """Check the step of environment `copy` against PettingZoo's `answer`. `ended`: it is an episode's last step."""
     observed, rewards, terminated, truncated, _ = answer
     assert list(observed) == list(spec.agents)
     np.testing.assert_array_equal(step.rewards[copy], list(rewards.values()))

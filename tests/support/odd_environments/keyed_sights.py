@@ -1,4 +1,4 @@
-"""An environment of one step whose observations are dictionaries with a mask, written in no order of their keys."""
+"""An environment of one step with dictionaries with a mask as observations, in no order of their keys."""
 
 import numpy as np
 from gymnasium import spaces

@@ -50,7 +50,7 @@ class Dealer:
     def __init__(self, form, does="choice"):
         self.form, self.does = form, does
         self.value = VALUES.get(form, lambda mask: mask)
-        # Masks of damaged values stand in infos.
+        # Infos hold masks of damaged values.
         self.told = form in ("infos", "of numbers", *VALUES) or form.endswith("infos")
 
     def deal(self, rng):
@@ -127,7 +127,7 @@ class Game(ParallelEnv):
 
 
 class Turns(AECEnv):
-    """The players take turns; `infos` holds the mask of the one whose turn it is."""
+    """The players take turns. `infos` holds the mask of the present player."""
 
     metadata = types.MappingProxyType({"name": "masked_turns_v0", "max_cycles": STEPS})
     render_mode = None

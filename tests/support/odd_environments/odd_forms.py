@@ -1,6 +1,7 @@
-"""Environments of odd forms, drawn by a number: where masks stand, how spaces are given, how `close` ends, what is not
-observed, and what they do in the middle of an episode. `Odd.says` is what the one line about it must say, '' where the
-environment is right."""
+"""Environments of odd forms, drawn by a number.
+
+They vary the place of masks, the spaces, the end of `close`, missing observations, and events in the middle of an
+episode. `Odd.says` is the text of the one line about it, or '' if the environment is right."""
 
 import sys
 
@@ -23,7 +24,7 @@ FAULTS = {
 
 
 class Odd(Game):
-    """Two agents, of whom each has one legal action of four in every step."""
+    """Two agents, each with one legal action of four in every step."""
 
     def __init__(self, number=0):
         rng = np.random.default_rng([56, number])
@@ -74,7 +75,7 @@ class Odd(Game):
         return observation | {entry: np.array([0.5, None], object)}
 
 
-# Modules whose import fails, and what the line says.
+# Modules with a failing import, and the text of the line.
 MODULES = {
     "import nobody_has_this_package": "needs the package 'nobody_has_this_package'",
     "raise OSError('no licence')": "OSError: no licence",

@@ -64,8 +64,8 @@ def require_alike(plain, other, tolerance):
 
 
 def prepared(name, precision, task=None, own_start=False, **settings):
-    """The call that trains for a round of small networks. Their first weights are those of numpy, unless the engine has
-    its `own_start`: then nothing depends on the machine but what the engine computes, and there are no summaries."""
+    """The call that trains for a round of small networks. Their first weights are numpy's, unless the engine has its
+    `own_start`. Then only the engine's results depend on the machine, and there are no summaries."""
     spec = TASKS[SETTINGS[name]] if task is None else task
     team, algorithm = teams(spec)[1], algorithms.algorithm(name)
     few = {"updates_per_round": 12} if algorithm.config().replayed_steps else {}

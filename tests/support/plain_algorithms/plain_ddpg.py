@@ -231,7 +231,7 @@ class Agents:
         return np.mean(returns)
 
     def wanted(self, group, after):
-        """What critics learn, by agent, step and environment: values less the offset, as outputs are."""
+        """Return the targets of critics, by agent, step and environment: values less the offset, like outputs."""
         rows, found = self.rows(group, self.paying), {}
         scale, offset = self.scale(group, rows)
         critics = [self.targets[f"{part}_target"][group] for part in self.critics]
@@ -277,7 +277,7 @@ class Agents:
         self.norms[f"critic/{part}_grad_norm/g{group:02d}"] = network.step()
 
     def step_policy(self, group):
-        """One step of a policy along the critic's gradient; all other agents act as in the batch."""
+        """Take one step of a policy along the critic's gradient. All other agents act like in the batch."""
         network, critic = self.policy[group], self.critics["critic"][group]
         outputs = self.outputs(group)
         rows, values = self.rows(group, lambda agent: [agent]), []

@@ -1,5 +1,5 @@
-"""One group's PPO update as one plain computation, agent by agent and segment by segment, by automatic differentiation
-and torch's Adam: slow, and easy to compare with the papers."""
+"""One group's PPO update as one plain computation, agent by agent and segment by segment. It uses automatic
+differentiation and torch's Adam: slow, and easy to compare with the papers."""
 
 import itertools
 
@@ -179,7 +179,7 @@ class Group:
 
     @torch.no_grad()
     def _compare_policies(self):
-        """What an action's log-probability is compared with, and the weight ``[T, E]`` of every agent's steps."""
+        """Compute the references of actions' log-probabilities, and the weight ``[T, E]`` of every agent's steps."""
         batch, cap = self.context.batch, CAPS.get(self.config.correction) if self.context.age else None
         self.old = {agent: torch.tensor(batch.of(batch.log_probability, agent)) for agent in self.agents}
         self.weight = {agent: torch.ones_like(self.factor) for agent in self.agents}
@@ -317,7 +317,7 @@ class Group:
         return self.policy.tensors() | self.critic.tensors() | normaliser | self._statistics()
 
     def compare(self, made):
-        """Fails unless the tensors `made` are those of this computation, up to rounding in double precision."""
+        """Fail unless the tensors `made` equal this computation's, up to rounding in double precision."""
         for key, wanted in self.tensors().items():
             found = made[key].reshape(wanted.shape)
             assert found.dtype == np.float64

@@ -129,7 +129,8 @@ def network(p, x, h):
 
 
 def unroll(p, now, then, ended, burn_in):
-    """Values ``[L, B, actions]`` of the observations, and of those after each step with the hidden state there."""
+    """Return values ``[L, B, actions]`` of the observations, and of the next observations with the hidden state
+    there."""
     size = now.shape[1]
     h = torch.zeros(size, p["gru_h"].shape[0], dtype=torch.float64) if "gru_x" in p else None
     values, following = [], []
@@ -163,7 +164,7 @@ def mix(p, state, utilities):
 
 
 def duel(p, state, utilities, best, actions):
-    """QPLEX's mixing network, agent by agent as in the authors' code. ``[B, S]``, twice ``[B, n]``, ``[B, n A]``."""
+    """QPLEX's mixing network, agent by agent like in the authors' code. ``[B, S]``, twice ``[B, n]``, ``[B, n A]``."""
     w = hypernetwork(p, "weight", state).abs() + 1e-10
     b = hypernetwork(p, "bias", state)
     q, highest = w * utilities + b, w * best + b

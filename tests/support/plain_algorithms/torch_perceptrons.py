@@ -62,7 +62,7 @@ class Attention(torch.nn.Module):
 
 
 class Scores(torch.nn.Module):
-    """Scores of the entities that actions name, behind those of moves."""
+    """Scores of the entities that actions name, behind the scores of moves."""
 
     def __init__(self, attention):
         super().__init__()

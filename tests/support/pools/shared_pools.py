@@ -1,4 +1,4 @@
-"""Worker processes that the runs of many tests share, as those of a study do: they start once."""
+"""Worker processes that the runs of many tests share, like the workers of a study: they start once."""
 
 from functools import cache
 from itertools import count

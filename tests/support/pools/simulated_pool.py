@@ -1,4 +1,4 @@
-"""A pool of workers in simulated time, which starts what `marless.infra.local.dispatch.choose` says."""
+"""A pool of workers in simulated time, which starts the choices of `marless.infra.local.dispatch.choose`."""
 
 import heapq
 from collections import OrderedDict
@@ -20,7 +20,7 @@ class Arrival:
 
 @dataclass
 class Worker:
-    """What the pool knows of a worker; `room` objects fit in its cache, the one used longest ago goes first."""
+    """The pool's data about a worker. `room` objects fit in its cache, and the one used longest ago goes first."""
 
     room: int
     modules: set = field(default_factory=set)
@@ -50,7 +50,7 @@ class Started:
 
 
 class SimulatedPool:
-    """Serves arrivals; `choosing` stands in for `choose`."""
+    """Serves arrivals. `choosing` replaces `choose`."""
 
     def __init__(self, capacity, weights, arrivals, cache=1000, choosing=choose, correct=False):
         self.capacity, self.cache, self.choosing, self.correct = capacity, cache, choosing, correct
@@ -66,7 +66,7 @@ class SimulatedPool:
         self.now = 0.0
 
     def slots(self):
-        """The workers as a pool shows them to what assigns tasks."""
+        """The workers in the form that `choose` gets from a pool."""
         return [
             WorkerSlot(
                 number,

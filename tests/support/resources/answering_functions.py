@@ -1,4 +1,4 @@
-"""Functions that answer with what they are given."""
+"""Functions that answer with their arguments."""
 
 import numpy as np
 from threadpoolctl import threadpool_info

@@ -8,8 +8,8 @@ from pettingzoo import ParallelEnv
 
 
 class Quiz(ParallelEnv):
-    """Two agents choose one of three in each of four steps; each is paid the digit with which the resource `name`
-    answers its choice, its number and the step. Both are asked side by side, and see the step."""
+    """Two agents choose one of three in each of four steps. Each gets as reward the digit that the resource `name`
+    answers to its choice, its number and the step. Both are asked side by side, and see the step."""
 
     metadata = types.MappingProxyType({"name": "quiz_v0"})
 

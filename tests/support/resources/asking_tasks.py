@@ -1,4 +1,4 @@
-"""A function whose tasks ask the host of their process, and answer with the outcomes."""
+"""A function with tasks that ask the host of their process, and answer with the outcomes."""
 
 from marless.functions.encoding import MessagePackDecoder, to_message_pack
 from marless.functions.resources.port import RESOURCES, ResourceCall

@@ -1,4 +1,4 @@
-"""The judge of examples/judge.toml behind a count: each question is a line of the file of CALLS, on the disk before the
+"""The judge of examples/judge.toml behind a count. Each question is a line of the file of CALLS, on the disk before the
 program of the question runs."""
 
 import hashlib

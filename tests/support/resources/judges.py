@@ -1,4 +1,4 @@
-"""What resources do: functions of one question, good and bad. Those that count append a line to the file of CALLS."""
+"""Functions of resources with one question, good and bad. Counting functions append a line to the file of CALLS."""
 
 import hashlib
 import os

@@ -6,7 +6,7 @@ from threading import Thread
 
 @contextmanager
 def serving(server):
-    """Within the block `server` answers, from a thread; `stopping` of those that hang is set at its end."""
+    """Within the block `server` answers, from a thread. At its end `stopping` of hanging servers is set."""
     with server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

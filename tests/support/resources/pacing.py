@@ -87,7 +87,7 @@ def calls():
 
 
 def most_at_once(noted, cores=False):
-    """The most actions, or cores of actions, at any instant; those that end then have ended."""
+    """Return the most actions, or cores of actions, at any instant. Actions that end at it do not count."""
     running = most = 0
     for note in sorted(noted, key=lambda note: (note.when, note.what == "begin")):
         running += (1 if note.what == "begin" else -1) * (note.cores if cores else 1)

@@ -1,4 +1,4 @@
-"""A function whose tasks ask resources: a task is a list of steps, and answers with what it was told."""
+"""A function with tasks that ask resources: a task is a list of steps, and answers with the resources' answers."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def _ask_in_a_child(blobs, name):
 
 
 def _ask_later(blobs, name, seconds):
-    """In a thread that outlives its task, and writes what it was told into an object."""
+    """Ask in a thread that outlives its task, and write the answer into an object."""
 
     def ask():
         time.sleep(seconds)

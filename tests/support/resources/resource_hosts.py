@@ -31,7 +31,7 @@ _OUTCOMES = MessagePackDecoder[list[CallOutcome]](list[CallOutcome])
 
 
 class _AskingTasks:
-    """A host whose actions are asked by tasks of a pool, one after the other."""
+    """A host that asks its actions by tasks of a pool, one after the other."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
@@ -59,7 +59,7 @@ def in_processes(resources: Mapping[str, Resource], folder: Path) -> Iterator[Ho
 
 
 HOSTS: dict[str, Serve] = {"in process": in_process}
-# These serve actions in other processes, so that a function that hangs or dies harms nobody.
+# These serve actions in other processes, so that a function that hangs or dies is harmless.
 APART: dict[str, Serve] = {"in processes": in_processes, "in a pool": in_a_pool}
 
 
@@ -70,7 +70,7 @@ def asking(
     asked_by: str = "run/000000/sample/0",
     meter: CallMeter | None = None,
 ) -> Asking:
-    """The resources of a task of a run whose objects are below `folder`; `meter` counts what it asks."""
+    """The resources of a task of a run with objects below `folder`. `meter` counts its calls."""
     refs = {
         name: ResourceRef(identity=identity(name, resource), keep=resource.keep) for name, resource in resources.items()
     }

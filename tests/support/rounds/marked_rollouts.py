@@ -1,4 +1,4 @@
-"""Hand-made rollouts: every number in them encodes its own position and what should follow it.
+"""Hand-made rollouts: every number in them encodes its position and its successor.
 
 Also the objects that simulated functions store for the rounds that they play.
 """
@@ -11,8 +11,8 @@ from marless.functions.environments.base import AgentClass, EnvSpec
 from marless.functions.messages.learner import WholeTask
 
 STEPS, NUM_ENVS = 4, 3
-# How environments go on after each of the four steps: on, `t`erminated (and reset), or `c`ut (and reset). An episode
-# that is on at the end of a rollout is cut there without a reset.
+# The fates of environments after each of the four steps: on, `t`erminated (and reset), or `c`ut (and reset). An
+# episode that is on at the end of a rollout is cut there without a reset.
 FATES = ("..t.", "c..t", ".c..")
 
 
