@@ -7,7 +7,7 @@ import pytest
 from driver import train
 from killed_runs import OPTIONS
 
-# Every run draws new moments; set this to repeat those of a failure.
+# Every run draws new moments. Set this to repeat the moments of a failure.
 SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
 
 

@@ -1,4 +1,5 @@
-"""Runs whose episodes a judge grades, killed on their way: no question is asked twice, and no byte is another."""
+"""Runs with a judge that grades episodes, killed on their way: each question is asked once, and the bytes are the
+same."""
 
 from collections import Counter
 
@@ -59,5 +60,5 @@ def test_hundred_kills_change_no_byte(tmp_path, calls, draw):
     killed = train(folder, options, workers=3)
     assert killed.sha256 == expected.sha256
     assert killed.state.final == expected.state.final
-    # Who kills a resource pays for the question a second time.
+    # A kill of the resource costs the question a second time.
     assert answers(folder) == answers(tmp_path / "undisturbed") <= killed.state.meter.actions["judge"].count

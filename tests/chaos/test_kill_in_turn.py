@@ -1,4 +1,4 @@
-"""Rounds that learn from earlier ones, and episodes longer than rounds: the same bytes after many kills."""
+"""Rounds that learn from earlier rounds, and episodes longer than rounds: the same bytes after many kills."""
 
 import pytest
 from driver import train

@@ -1,6 +1,6 @@
 """examples/judge.toml as a user types it, killed and resumed: each program is run and paid once, no byte is another.
 
-The judge is the example's own, in the same sandbox, behind one that counts what it is asked.
+The judge is the example's own, in the same sandbox, behind a judge that counts its questions.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from marless.infra.local.file_storage import FileStorage
 pytestmark = [pytest.mark.conformance, needs_bubblewrap]
 
 EXAMPLE = Path(__file__).parents[2] / "examples/judge.toml"
-# What is killed often enough is tried often enough.
+# A task that is killed often is tried often enough.
 SETTINGS = ("resources.judge.serve=counted_writers:grade", "resources.judge.attempts=10", "attempts=10")
-# What a run goes through at most while it is killed so often, and more.
+# The most rounds of a run per kill, and some more.
 ROUNDS_PER_KILL = 1.2
 
 
@@ -48,7 +48,7 @@ class Typed:
             )
 
     def questions(self):
-        """Hashes of what the judge was asked so far, in order."""
+        """Hashes of the judge's questions so far, in order."""
         return self._calls.read_text().split() if self._calls.exists() else []
 
     def rounds(self):
@@ -71,8 +71,8 @@ class Typed:
 
 
 def wait_for_moment(run, process, draw):
-    """Waits a moment from the start of the command, or until the judge was asked some questions more, or the run has
-    ended a round; and then a little."""
+    """Wait a moment from the start of the command, or until the judge got some more questions or the run has ended a
+    round. Then wait a little more."""
     if draw.random() < 0.2:
         time.sleep(draw.uniform(0.0, 2.0))
         return
@@ -89,7 +89,7 @@ def kill_group(process):
 
 
 def kill_one_below(process, draw):
-    """Kills a process of workers or of the judge, or what forks those; whether it was one of the judge."""
+    """Kill a process of workers or of the judge, or their forking process. Returns whether it belonged to the judge."""
     rows, below = processes(), [process.pid]
     for parent in below:
         below += [pid for pid, other, _ in rows if other == parent]
@@ -105,7 +105,7 @@ def kill_one_below(process, draw):
 
 
 def command_line(pid):
-    """What a process was started with; b'' where it has ended."""
+    """Return the command line of a process, or b'' if it has ended."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     return b""
@@ -135,8 +135,8 @@ def test_hundred_kills_of_the_whole_group_ask_no_question_twice_and_change_no_by
 
 @pytest.mark.parametrize("share", [0.0, 0.5], ids=["the driver lives", "the driver is killed after half of them"])
 def test_thirty_kills_of_workers_and_of_the_judge_itself_change_no_byte(tmp_path, draw, share):
-    """A question is asked twice only where the process that was at it was killed, and what a driver that lives has
-    heard of is on the bill."""
+    """A question is asked twice only if its process was killed. A driver that lives bills everything that it has heard
+    of."""
     kills = 30
     rounds = round(ROUNDS_PER_KILL * kills)
     undisturbed, killed = Typed(tmp_path, "undisturbed", rounds), Typed(tmp_path, "killed", rounds)

@@ -1,4 +1,4 @@
-"""The quick half of the kill tests: one kill of each kind; the weights equal those of an undisturbed run."""
+"""The quick half of the kill tests: one kill of each kind. The weights equal an undisturbed run's."""
 
 import os
 import signal

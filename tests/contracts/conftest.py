@@ -129,7 +129,7 @@ def local_invokers(tmp_path: Path, shell: Shell) -> Backend:
 
 
 class BusyLane(Lane):
-    """A lane beside 7 others, each with a hundred tasks."""
+    """A lane next to 7 others, each with a hundred tasks."""
 
     def __init__(self, root: Path, modules: dict[str, str]) -> None:
         pool = TaskPool(Capacity(4, 4), modules, root.parent / "workers")
@@ -148,7 +148,7 @@ class BusyLane(Lane):
 
 @pytest.fixture
 def shared_invokers(local_invokers: Backend, tmp_path: Path) -> Backend:
-    """A lane of a pool of four workers; functions as in `local_invokers`."""
+    """A lane of a pool of four workers. `local_invokers` explains its functions."""
     modules = {"actor": "echo", "learner": "no_such_module"}
     return Backend(lambda: BusyLane(tmp_path / "blobs", modules), "")
 
@@ -206,7 +206,7 @@ def pool(local_invokers: Backend) -> Iterator[WorkerPool]:
 
 @pytest.fixture
 def python() -> Iterator[Run]:
-    """Runs source text in another process that imports what this one can; kills what still runs at the end."""
+    """Runs source text in another process that imports the same modules. Kills running processes at the end."""
     started: list[subprocess.Popen[str]] = []
 
     def run(source: str) -> "subprocess.Popen[str]":
@@ -224,7 +224,7 @@ def python() -> Iterator[Run]:
 
 
 def _source(account: Emulated, rest: str) -> str:
-    """Source text that finds the account from another process; the keys are not secret, they open nothing else."""
+    """Source text that finds the account from another process. The keys open nothing else, so they may be public."""
     cloud = account.cloud
     return (
         "import os\nfrom marless.infra.aws.awslambda import LambdaInvoker\n"

@@ -163,7 +163,7 @@ def _parent(argument, blobs):
 
 
 def _draw(argument, blobs):
-    """Two numbers that nobody has seeded, and the process; so late that two tasks take two processes."""
+    """Two unseeded numbers, and the process. It is so late that two tasks take two processes."""
     time.sleep(0.3)
     return [os.getpid(), random.random(), np.random.random()]
 
@@ -173,8 +173,8 @@ def _mark(argument, blobs):
 
 
 def _allocate_in_threads(argument, blobs):
-    """So many threads, all of which are there at once, take 20 MB in pieces and free them, one after the other; by how
-    many megabytes the process has grown."""
+    """So many threads, all alive at once, take 20 MB in pieces and free them, one after the other. Returns the growth
+    of the process in MB."""
     libc = ctypes.CDLL(None)
     libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
     everyone, turn, before = threading.Barrier(argument), threading.Lock(), resident_mb()
@@ -222,7 +222,7 @@ def _mask(argument, blobs):
 
 
 def _start_daemons(argument, blobs):
-    """A program in a session of its own, and a child of a child that has closed everything."""
+    """A program in a separate session, and a child of a child that has closed everything."""
     program = subprocess.Popen(["setsid", "sleep", "60"])
     reading, writing = os.pipe()
     if os.fork() == 0:

@@ -42,7 +42,7 @@ def pool(tmp_path):
 
 @pytest.fixture
 def lane(pool, tmp_path):
-    """Opens a lane whose tasks may ask `resources`, by name; `weight` is its share."""
+    """Opens a lane with tasks that may ask `resources`, by name. `weight` is its share."""
 
     def open_lane(name="run", weight=1.0, **resources):
         lane = pool.lane(name, tmp_path / name, weight)
@@ -79,7 +79,7 @@ def asked(lane, *each, timeout_s=20.0):
 
 
 def begun(count, wait, what="begin"):
-    """Waits until `count` actions have begun or ended, and returns the process of the last one."""
+    """Wait until `count` actions have begun or ended, and return the process of the last action."""
     until = time.monotonic() + 60
     while len(events(what)) < count:
         assert time.monotonic() < until, calls()
@@ -289,7 +289,7 @@ with TaskPool(Capacity(1, 1), {"actor": "questioning"}, root / "driver") as pool
 
 
 def killed_driver(root, question, timeout_s, number=signal.SIGKILL):
-    """The process of a resource whose driver gets a signal in the middle of its action, and ends."""
+    """The process of a resource, after its driver got a signal in the middle of its action."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, (FOLDER, FOLDER.parent / "messages", FOLDER.parents[2]))),
@@ -494,7 +494,7 @@ def test_the_token_of_a_service_is_in_its_own_processes_and_that_of_drivers_in_n
 
 
 def test_an_action_costs_the_driver_a_thousand_calls_of_python_and_no_more_among_many(lane):
-    """Where a call takes a tenth of a microsecond, that is a tenth of a millisecond beside the action."""
+    """If a call takes a tenth of a microsecond, that is a tenth of a millisecond in addition to the action."""
     run = lane(judge=wait_judge())
     asked(run, ["ask", "judge", ["0"]])
     assert calls_of_python(lambda: asked(run, *[["ask", "judge", ["0"]]] * 50)) < 50 * 1500

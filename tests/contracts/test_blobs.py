@@ -10,7 +10,7 @@ import pytest
 from marless.functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from marless.infra.local.file_storage import FileStorage
 
-# A writer process: on a line of input it puts twenty keys as fast as it can and prints those that it created.
+# A writer process: on a line of input it puts twenty keys as fast as it can and prints the keys that it created.
 CONTEST = """
 from marless.functions.errors import KeyTaken
 import sys

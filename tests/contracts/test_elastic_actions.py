@@ -1,4 +1,4 @@
-"""Actions whose cores the settings of their resource leave open, in pools of worker processes."""
+"""Actions of resources with open numbers of cores, in pools of worker processes."""
 
 import json
 from math import inf
@@ -16,7 +16,7 @@ from marless.infra.local.task_pool import TaskPool
 
 
 def most_cores_at_once(noted, cores):
-    """The most cores that actions had at any instant, by their questions; those that end then have none."""
+    """The most cores of actions at any instant, by their questions. Actions that end at it have none."""
     busy = most = 0
     for note in sorted(noted, key=lambda note: (note.when, note.what == "begin")):
         busy += cores[note.question] if note.what == "begin" else -cores[note.question]
@@ -43,7 +43,7 @@ def test_an_action_has_the_cores_that_idle_and_all_together_have_no_more_than_th
 
 
 class Waiter:
-    """A pool whose one task keeps a fifth of a core busy, as one that mostly waits does."""
+    """A pool with one task that keeps a fifth of a core busy, like a task that mostly waits."""
 
     slots, computes, expected = 1, True, 0.2
 

@@ -1,4 +1,4 @@
-"""Lanes of one pool whose tasks harm their processes, and what the others notice of it."""
+"""Lanes of one pool with tasks that harm their processes, and the effect on other lanes."""
 
 import os
 import signal

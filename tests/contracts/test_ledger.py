@@ -126,7 +126,7 @@ def test_of_two_processes_committing_at_once_exactly_one_wins_each_version(ledge
 
 @pytest.mark.slow
 def test_processes_that_open_a_new_ledger_at_once_all_get_in(ledgers, python):
-    # All have finished their imports before the first one opens the ledger.
+    # All finish their imports before the first process opens the ledger.
     ready = ledgers.source.replace("client =", "import sys\nprint(flush=True)\nsys.stdin.readline()\nclient =")
     source = ready + "client.load('run')\nprint('open')"
     openers = [python(source) for _ in range(4)]

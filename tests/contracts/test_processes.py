@@ -232,7 +232,7 @@ def test_an_idle_worker_that_was_killed_costs_no_task(pool):
 
 
 ENDED = frame(TaskEnded(1.0, 1.0, 1.0, 1.0, "QQQQ"))
-# What a task may write into its worker's pipe, in place of an answer.
+# Frames that a task may write into its worker's pipe instead of an answer.
 FRAMES = {
     "text that is not UTF-8": ENDED.replace(b"QQQQ", b"\xff\xfe\xff\xfe"),
     "deep": struct.pack("<IQ", 100_000, 0) + b"\x91" * 100_000,
@@ -245,7 +245,7 @@ FRAMES = {
 
 @pytest.mark.parametrize("kind", FRAMES)
 def test_a_task_that_writes_into_its_worker_s_pipe_harms_itself_alone(tmp_path, kind):
-    """The pipe's frames are those of the environment's process, and it may be any program."""
+    """The pipe's frames come from the environment's process, which may be any program."""
     with WorkerPool(2, tmp_path / "blobs", {"actor": "echo"}) as pool:
         begin(pool, "good", "sleep", 0.2)
         begin(pool, "bad", "garble", FRAMES[kind].hex(), timeout_s=1.0)

@@ -1,4 +1,4 @@
-"""What every host of resources promises, whatever a resource does."""
+"""The contract of every host of resources, for any behaviour of a resource."""
 
 import sys
 import time

@@ -21,7 +21,7 @@ from marless.infra.aws.function_settings import Settings
 from marless.infra.deployment import deploy
 from marless.reports import provenance
 
-# Functions inherit what selects CPU instructions, as in accounts that a command starts.
+# Functions inherit the variables that select CPU instructions, like in accounts that a command starts.
 SETTINGS = AccountSettings(processes=20, inherited_variables=kernel_variables.VARIABLES, faults=True)
 
 
@@ -69,7 +69,7 @@ class Place:
             time.sleep((1.0 if sweeping else 0.2) + min(10.0, time.monotonic() - began))
 
     def failed_runs(self):
-        """How often the coordinator emitted the metric of the alarm about failed runs."""
+        """Return how often the coordinator emitted the metric of the alarm about failed runs."""
         group = f"/marless/{self.deployment.stack}/coordinator"
         pages = self.cloud.client("logs").get_paginator("filter_log_events").paginate(logGroupName=group)
         return sum('"FailedRuns":[1.0]' in event["message"] for page in pages for event in page["events"])
@@ -136,7 +136,7 @@ def expected(place):
 
 @pytest.fixture
 def as_aws(place, shell):
-    """The SDK's own variables, with which the user's account is the emulated one."""
+    """The SDK's own variables, which make the emulated account the user's account."""
     where = place.account.whereabouts
     shell.export(AWS_ENDPOINT_URL=where.endpoint, AWS_DEFAULT_REGION=where.region, NO_PROXY="*")
     shell.export(AWS_ACCESS_KEY_ID=where.key, AWS_SECRET_ACCESS_KEY=where.secret)

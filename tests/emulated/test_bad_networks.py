@@ -14,7 +14,7 @@ from emulated_runs import detach, same, summary
 from aws_emulator.network import PATH
 from marless.functions.function_specs import DEPLOYED
 
-# For each kind, the conditions of the network and the name under which it counts what happened.
+# For each kind, the conditions of the network and its name in the counts of events.
 KINDS = {
     "slow": ({"latency_s": 0.02, "bytes_per_s": 3e6}, "latency"),
     "forgetful": ({"forget_after_s": 0.01}, "kept"),
@@ -26,9 +26,9 @@ DRIVEN = {
     "carried": ("attempts=10", "placement.rule=split", "placement.inline_objects=true", "checkpoint_every=2"),
     "stored": ("attempts=10", "placement.rule=split", "placement.inline_objects=false"),
 }
-# The most GB-seconds of an attempt whose answer was lost: a time-out of 60 s and a start of 10 s at 1,769 MB.
+# The most GB-seconds of an attempt with a lost answer: a time-out of 60 s and a start of 10 s at 1,769 MB.
 LOST_GB_S = 70 * 1769 / 1024
-# The units of the last write and read, whose repetition no later write can record.
+# The units of the last write and read. If they are repeated, no later write can record it.
 LAST_UNITS = 4
 
 NUMBERS = count()
@@ -36,7 +36,7 @@ NUMBERS = count()
 
 @pytest.fixture
 def network(place):
-    """Sets the conditions of the network; returns what happened since it was last made perfect."""
+    """Sets the conditions of the network. Returns the events since it was last made perfect."""
     address = urlsplit(place.account.whereabouts.endpoint)
 
     def ask(method, body=None):
@@ -60,7 +60,7 @@ def network(place):
 
 
 def is_covered(bill, counted, faults):
-    """The bill has at least what the account counted, and at most the reservations for `faults` lost requests more."""
+    """The bill is at least the account's count, and at most `faults` reservations of lost requests more."""
     written, read = counted.units(*WRITES), counted.units(*READS)
     # Beside the run: the command checks once whether it exists.
     units = {

@@ -1,4 +1,4 @@
-"""Detached runs share a tenant's budget, stop when it is used up, and go on when it is raised."""
+"""Detached runs share a tenant's budget, stop when it is used up, and continue when it is raised."""
 
 from emulated_runs import detach, same, summary
 

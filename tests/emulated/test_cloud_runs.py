@@ -30,7 +30,7 @@ def held(place, run):
 
 
 def killed(change, number):
-    """Make the change in a process of its own that ends at change `number`. True if that came."""
+    """Make the change in a separate process that ends at change `number`. True if that came."""
     if (child := os.fork()) == 0:
         count = 0
 

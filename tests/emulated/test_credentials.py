@@ -1,4 +1,4 @@
-"""Secrets that are planted in the environment appear in no output, no file of a run and no log of a function."""
+"""Secrets that are planted in the environment never appear in output, files of a run or logs of a function."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ class Tells(Sound):
 def tells():
     return Tells()
 """
-# The access keys of users and of sessions, and what follows a secret's name (IAM user guide, "IAM identifiers").
+# The access keys of users and of sessions, and the text after a secret's name (IAM user guide, "IAM identifiers").
 SECRETS = (
     r"(AKIA|ASIA)[A-Z0-9]{16}",
     r"(AWS_SECRET_ACCESS_KEY|AWS_SESSION_TOKEN|PLANTED_API_KEY)=(?!None|'?<|'?\.\.\.)",

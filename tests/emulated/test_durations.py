@@ -1,7 +1,7 @@
-"""Where durations are measured: the notes of bills through whole runs, and forecasts for a share of a vCPU.
+"""The place where durations are measured: the notes of bills through whole runs, and forecasts for a share of a vCPU.
 
-The back-end `aws` runs here against the endpoint of the emulated account, which then stands for an account that
-measures functions on their own share of a vCPU.
+The back-end `aws` runs here against the endpoint of the emulated account. The account then simulates one that measures
+functions on their share of a vCPU.
 """
 
 import json
@@ -42,7 +42,7 @@ def test_a_bill_says_where_its_durations_were_measured(place, marless, finished,
 
 
 MB, ROUNDS = 512, 204
-# The last ten tasks, of ten rounds each: nearly all of what the fitted durations remember.
+# The last ten tasks, of ten rounds each: nearly all that the fitted durations remember.
 LAST = 100
 TRAINED = ("task.name=mpe/simple_spread", "actors.num_envs=256", "algorithm.hidden=[64,64]", "evaluation.every=1000")
 
@@ -58,7 +58,7 @@ def test_at_512_mb_the_forecast_of_auto_is_within_a_quarter_of_the_bill(place, m
     assert said.code == 0, said.err
     with stored_run.look(RUNS.find(name)) as run:
         state, ended = run.saved_state, run.plan
-    # As if more rounds were to come: the placement of the round after the last one is that of a single round.
+    # As if more rounds followed: the placement after the last round is for a single round.
     plan = replace(ended, config=msgspec.structs.replace(ended.config, stop=Stop(rounds=2 * ROUNDS)))
     terms, chosen = next_placement.terms(plan, state), next_placement.place_round(plan, state)
     layout = next_placement.layout(plan, state)

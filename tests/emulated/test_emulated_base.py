@@ -1,4 +1,4 @@
-"""Runs of a base in the emulated account: functions may read it, and the weights are those of a local run."""
+"""Runs of a base in the emulated account: functions may read it, and the weights equal a local run's."""
 
 import pytest
 from emulated_runs import detach, same

@@ -1,6 +1,6 @@
 """The bill of a run, line by line, against the emulated account's own request counter.
 
-What a bill leaves out is named in docs/explanation/cost.md, "Not included", and measured here.
+docs/explanation/cost.md, "Not included", names the parts that a bill leaves out. They are measured here.
 """
 
 import json
@@ -128,10 +128,10 @@ def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finis
     bill, counted = billed(place, "unwatched"), Counted(place, "unwatched")
     assert bill["s3 puts"] == counted.requests("PUT") > 0
     assert bill["s3 lists"] == counted.requests("LIST", by="function") == 1
-    # A turn that finds nothing to do, because the sweep ran or another turn did it first, commits no item that could
-    # record its use; all others are exact. Such a turn reads the lease, the manifest, the state and both sets of an
-    # evaluated round; one that the end of the run overtook, whose bill is closed, has read the answers of two tasks and
-    # prepared the last checkpoint, too, and looks at the state again.
+    # An idle turn, because the sweep ran or another turn was first, commits no item that could record its use. All
+    # others are exact. Such a turn reads the lease, the manifest, the state and both sets of an evaluated round. If the
+    # end of the run overtook a turn, the bill is closed. The turn has also read the answers of two tasks and prepared
+    # the last checkpoint, and looks at the state again.
     idle = counted.billed_requests - bill["lambda requests"]
     assert 0 <= idle <= 2
     gets = counted.requests("GET", "HEAD", by="function") - bill["s3 gets"]
@@ -146,8 +146,8 @@ def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finis
     tail = 2
     assert 0 <= sum(read.values()) - tail - bill["ledger reads"] <= 9 * idle
     for role in DEPLOYED:
-        # Asynchronous functions measure themselves. The next turn in the environment of an idle one bills its compute;
-        # where there is none, it is on no bill, and no longer than the longest turns.
+        # Asynchronous functions measure themselves. The next turn in an idle turn's environment bills its compute.
+        # Without a next turn, it is on no bill. It is no longer than the longest turns.
         most_s, off_s = unseen_gb_s(counted, role), counted.gb_s(role) - bill[f"{role} compute"]
         idle_s = sum(counted.longest_gb_s(role, idle)) if role == "coordinator" else 0
         assert counted.invocations(role) and -most_s < off_s < most_s + idle_s, role

@@ -1,4 +1,4 @@
-"""Runs in the emulated account that learn from earlier rounds: the same bytes as a local run, whatever is lost."""
+"""Runs in the emulated account that learn from earlier rounds: the same bytes as a local run, for any lost events."""
 
 import pytest
 from emulated_runs import QUICK, SOON, detach, same, summary

@@ -1,4 +1,4 @@
-"""Runs in the emulated account that learn from a dataset, which outlives what the bucket deletes by itself."""
+"""Runs in the emulated account that learn from a dataset, which the bucket's own deletions spare."""
 
 import pytest
 from emulated_runs import same, summary
@@ -25,7 +25,7 @@ def recorded(place):
 
 
 def expire(place):
-    """Deletes what the bucket's lifecycle rules select, as if all objects were old; returns their keys."""
+    """Delete the objects that the bucket's lifecycle rules select, as if all were old. Returns their keys."""
     s3, bucket = place.cloud.client("s3"), place.deployment.bucket
     rules = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
     chosen = [rule["Filter"]["Tag"] for rule in rules if "Expiration" in rule]

@@ -1,4 +1,4 @@
-"""Runs whose environments ask a resource that is a function of the tenant's stack."""
+"""Runs with environments that ask a resource, which is a function of the tenant's stack."""
 
 import json
 import math
@@ -20,7 +20,7 @@ from marless.infra.aws.resource_settings import AskableFunction
 
 JUDGE = Path(__file__).with_name("judges") / "slow_judge.py"
 SLOTS = 2
-# What is wrong with the answers of these, and how often they are asked.
+# The faults of these answers, and how often they are asked.
 BAD = {
     "raises": ("ValueError: too hard (2 attempts)", 2),
     "dies": ("Runtime.ExitError: RequestId: ", 2),
@@ -50,7 +50,7 @@ def deployment(place):
 
 @pytest.fixture
 def notes(place):
-    """What the judge noted since the test began: digest of the question, begin and end."""
+    """The judge's notes since the test began: digest of the question, begin and end."""
     path = place.home / "slow_judge.jsonl"
     path.write_text("")
     return lambda: [json.loads(line) for line in path.read_text().splitlines()]
@@ -78,7 +78,7 @@ def test_a_run_is_billed_what_it_asks_of_few_slots(place, marless, notes, name, 
     assert bill["logs"] * 2**30 == LOG_BYTES * counted.billed_requests
     assert bill["s3 puts"] == counted.requests("PUT")
     assert bill["s3 gets"] == counted.requests("GET", by="function") + counted.requests("HEAD")
-    # Of two who ask the same at once, and keep the answer, one waits for it in a function of its own.
+    # If two ask the same at once, and keep the answer, one waits for it in a separate function.
     waiting = counted.invocations("judge") - len(notes())
     assert waiting == 0 if not settings else len(notes()) == len({digest for digest, *_ in notes()})
     assert most_at_once(notes()) == SLOTS

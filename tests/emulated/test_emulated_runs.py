@@ -135,7 +135,7 @@ SOME_AND_ALL = [4, pytest.param(1, marks=pytest.mark.conformance)]
 
 @pytest.mark.parametrize("every", SOME_AND_ALL)
 def test_any_event_may_be_lost(place, marless, finished, expected, every):
-    """One run for each of the first events: it is lost, and the sweep starts what it would have started."""
+    """One run for each of the first events: it is lost, and the sweep starts its task."""
     names = [f"lost-{every}-{number:02d}" for number in range(0, 12, every)]
     for name, number in zip(names, range(0, 12, every), strict=True):
         place.inject({"service": "lambda", "action": "POST", "key": name, "fault": "swallow", "skip": number})
@@ -148,7 +148,7 @@ def test_any_event_may_be_lost(place, marless, finished, expected, every):
 
 @pytest.mark.parametrize("every", SOME_AND_ALL)
 def test_a_function_may_be_killed_after_any_write_or_event(place, marless, finished, expected, every):
-    """One run for each of the functions' first writes to storage, table and Lambda, after which they are killed."""
+    """One run for each of the functions' first writes to storage, table and Lambda. After it the function is killed."""
     numbers = range(1 if every > 1 else 0, 30, 3 * every - 2)
     names = [f"killed-{every}-{number:02d}" for number in numbers]
     for name, number in zip(names, numbers, strict=True):
@@ -187,7 +187,7 @@ def test_episodes_go_on_from_function_to_function(place, marless, finished, expe
 
 @pytest.mark.conformance
 def test_lost_and_doubled_events_change_no_sum(place, marless, finished, expected):
-    """Four sums of each of two rounds, each a function that reports to a set of its own."""
+    """Four sums of each of two rounds, each a function that reports to a separate set."""
     settings = (
         "algorithm.epochs=1", "algorithm.num_minibatches=1", "actors.rollouts=4", "pipeline.micro_batch=1",
         "placement.rule=packed", *BRIEF,

@@ -52,7 +52,7 @@ class Studies:
         return {path.parent.name: json.loads(path.read_text()) for path in paths}
 
     def told(self, name):
-        """The exit code of the command that fetches the study, and what it says of each run."""
+        """The exit code of the command that fetches the study, and its line about each run."""
         said = self.marless("study", name, "--json")
         events = [json.loads(line) for line in said.out]
         return said.code, {event["name"]: event for event in events if event["event"] == "run"}
@@ -135,7 +135,7 @@ name = "free"
 
 @pytest.mark.slow
 def test_a_governor_may_be_killed_after_any_write_or_event(place, marless, studied):
-    """Writes of a governor to its study's ledger and list, and then to those of the runs that it begins."""
+    """Writes of a governor to its study's ledger and list, and then to the ledgers of the runs that it begins."""
     names, settings = [f"killed{number}" for number in range(5)], "[vary]\nalgorithm.lr = [1e-3]\n"
     for number, name in enumerate(names):
         key = f"study:{name}" if number < 2 else f"{name}."

@@ -1,4 +1,4 @@
-"""`scripts/first_account` in the emulated account: every step of a first deployment does what it should."""
+"""`scripts/first_account` in the emulated account: every step of a first deployment succeeds."""
 
 import subprocess
 import sys

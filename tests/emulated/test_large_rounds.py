@@ -33,7 +33,7 @@ def one_round(place, name):
 
 
 def all_once(place, name, local, rollouts=ROLLOUTS):
-    """Every rollout was sampled exactly once, and the weights are those of a local run."""
+    """Every rollout was sampled exactly once, and the weights equal a local run's."""
     assert summary(place.home, name)["weights_sha256"] == summary(place.home, local)["weights_sha256"]
     line = one_round(place, name)
     assert (line["rollouts"], line["invocations"]) == (rollouts, rollouts + line["learners"])
@@ -86,7 +86,7 @@ def test_a_round_of_a_thousand_rollouts_loses_and_doubles_none(place, marless, f
 
 @pytest.fixture
 def new_account(tmp_path, capfd, shell):
-    """The command line in a folder whose account has the ten concurrent executions of new accounts."""
+    """The command line in a folder with an account of ten concurrent executions, like new accounts."""
     shell.cd(tmp_path)
     shell.export(**{CONCURRENCY: "10"})
     yield Commands(capfd)

@@ -1,4 +1,4 @@
-"""A resource that takes its time, and notes when it worked at which question."""
+"""A slow resource that notes the times of its work by question."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ def grade(question):
     began = time.monotonic()
     time.sleep(0.06)
     digest = hashlib.sha256(question).hexdigest()
-    # Lines of one write each, beside this module, which outlives its processes.
+    # Lines of one write each, next to this module, which outlives its processes.
     with Path(__file__).with_name(NOTES).open("a") as notes:
         notes.write(json.dumps([digest, began, time.monotonic()]) + "\n")
     return str(int(digest[:2], 16) / 256).encode()
