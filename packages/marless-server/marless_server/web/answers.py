@@ -9,18 +9,24 @@ from marless_server.store.runs import RunState
 
 
 class Rights(msgspec.Struct, frozen=True, kw_only=True):
-    """The rights of an owner. `code`: configurations may name code. `at_once`: the most runs that train at once."""
+    """The rights of an owner. `code`: configurations may name code. `admin`: the owner may change owners.
+
+    `at_once`: the most runs that train at once.
+    """
 
     code: bool
+    admin: bool
     weight: float
     at_once: int | None
 
 
 class Quotas(msgspec.Struct, frozen=True, kw_only=True):
-    """The most use of a day. null: no limit."""
+    """The most use of a day and of the disk, and the days until old runs are deleted. null: no limit."""
 
     slot_seconds_a_day: float | None
     dollars_a_day: float | None
+    disk_gb: float | None
+    keep_days: float | None
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):

@@ -147,8 +147,11 @@ class Api:
 
     def _about(self, request: Request) -> Response:
         owner = caller(request).owner
-        rights = Rights(code=owner.code, weight=owner.weight, at_once=owner.at_once)
-        quotas = Quotas(slot_seconds_a_day=owner.slot_seconds, dollars_a_day=owner.dollars)
+        rights = Rights(code=owner.code, admin=owner.admin, weight=owner.weight, at_once=owner.at_once)
+        quotas = Quotas(
+            slot_seconds_a_day=owner.slot_seconds, dollars_a_day=owner.dollars, disk_gb=owner.disk_gb,
+            keep_days=owner.keep_days,
+        )  # fmt: skip
         return _json(About(version="v1", owner=owner.name, rights=rights, quotas=quotas))
 
     async def _submit(self, request: Request) -> Response:
