@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+CODE = "MARLESS_CODE"
+"""The environment variable with the SHA-256 of the deployed program."""
 ASKABLE = "MARLESS_RESOURCES"
 """The environment variable with what a worker's tasks may ask: `AskableFunction` by a resource's name, as JSON."""
 
@@ -24,7 +26,7 @@ class Settings:
             bucket=environment["MARLESS_BUCKET"],
             table=environment["MARLESS_TABLE"],
             tenant=environment["MARLESS_TENANT"],
-            code=environment.get("MARLESS_CODE", ""),
+            code=environment.get(CODE, ""),
         )
 
     def objects(self, run: str) -> str:

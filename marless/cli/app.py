@@ -40,7 +40,7 @@ _PLAY = {
     "replay", "report", "log", "export",
 }  # fmt: skip
 # Commands of other packages, and the extras that install this project's packages.
-_OF_CLOUD = ("archive", "bill", "budget", "prune", "remove", "restore", "runs")
+_OF_CLOUD = ("archive", "bill", "budget", "doctor", "prune", "remove", "restore", "runs")
 _EXTRAS = {"serve": "server", "server": "server", **{f"cloud {name}": "cloud" for name in _OF_CLOUD}}
 _GUESTS = Registry[ModuleType]("marless.commands", {}, "command {}".format, error=UserError, extras=_EXTRAS)
 # Columns of the overview, and the fewest columns for the explanation of an example.

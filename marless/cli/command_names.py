@@ -57,6 +57,7 @@ FAMILIES = {
         "remove": "delete runs in the cloud",
         "budget": "show and set the dollars a day and a month of detached runs",
         "bill": "print the dollars of a month by owner, kind and run",
+        "doctor": "list deployments, and find outdated and changed parts",
         "prune": "list and delete unneeded parts of a deployment",
     },
 }

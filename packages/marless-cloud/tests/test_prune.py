@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import zipfile
+from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
@@ -23,6 +24,7 @@ from marless.infra.aws.detached_ports import Deployed
 from marless.infra.aws.function_settings import Settings
 from marless.infra.deployment import Image, Packages, deploy, identity_policy
 from marless.infra.deployment.resource_functions import PARAMETER, to_parameter
+from marless_cloud.deployments_made import faults, made_deployments
 from marless_cloud.unneeded import unneeded
 
 TENANT, STACK = "pruned", "marless-pruned"
@@ -144,6 +146,13 @@ def test_a_run_that_cannot_be_read_stops_everything(operator, deployed):
     with pytest.raises(UserError, match="newer cannot be read, so its functions are unknown"):
         unneeded(operator, deployment, AT_ONCE)
     ledger.remove(run_manifest.MANIFEST)
+
+
+def test_a_doctor_knows_each_deployment_and_what_differs_from_the_stack(operator, deployed):
+    deployment = replace(deployed[0], memory_mb={**deployed[0].memory_mb, "actor": 512})
+    made = {one.version: (one.code, one.is_present) for one in made_deployments(operator, deployment)}
+    assert made == {"1": ("1", False), "2": ("2", False), "3": ("3", True)}
+    assert [*faults(operator, deployment)] == ["the actor has 1769 MB, and its stack 512 MB"]
 
 
 def test_an_administrator_may_prune_and_a_trainer_may_not(operator, deployed):

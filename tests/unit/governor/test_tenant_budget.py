@@ -43,7 +43,6 @@ def test_runs_divide_the_rest_and_get_nothing_that_others_hold():
     # Attempts in flight keep their dollars. A run that failed for good may have cost its most.
     purse = end(purse, "a", 3, most=7)
     assert most(begin(shared.without_turns(purse, "a"), "b"), "b") == most(purse, "b") == 10 - 6
-    # A run that ended leaves the rest to the other.
     assert most(begin(end(purse, "a", 3.5, is_live=False), "b"), "b") == 6.5
 
 
@@ -54,8 +53,7 @@ def test_a_new_day_has_its_own_dollars_and_the_month_goes_on():
     purse = end(purse, "a", 115, is_live=False)
     assert {name: float(purse.spent(name, NEXT)) for name in shared.PERIODS} == {"day": 6, "month": 15}
     # In December both periods begin, and runs that ended in November are forgotten.
-    purse = begin(purse, "b", "2026-12-01")
-    assert most(purse, "b") == 10 and purse.shares.keys() == {"b"}
+    assert most(december := begin(purse, "b", "2026-12-01"), "b") == 10 and december.shares.keys() == {"b"}
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -72,16 +70,13 @@ def test_no_order_of_turns_passes_a_limit(seed):
             bills[run], reach = bills[run] + rest * first, bills[run] + rest * second
             purse = end(purse, run, bills[run], reach, is_live)
             bills[run] = bills[run] if is_live else reach  # attempts that never report cost their most
-            # The sums of many digits round in the 28th.
             assert float(sum(bills.values()) - past) <= limits["day"] + 1e-12
         past = sum(bills.values())
     assert float(past) <= limits["month"] + 1e-12
 
 
 class Contested(MemoryLedger):
-    """Another writer is quicker `times` times."""
-
-    times = 0
+    times = 0  # as often another writer is quicker
 
     def commit(self, item, body, version):
         self.times -= 1
@@ -117,5 +112,5 @@ def test_a_run_stops_within_its_allowance_and_goes_on_with_the_same_objects(plac
     resumed = world.finish()
     assert (resumed.status, resumed.objects, resumed.final) == ("finished", whole.objects, whole.final)
     # A run waits while other runs hold its dollars.
-    waiting = dataclasses.replace(plan, allowance=allowance._replace(dollars=NONE, grows=True))
-    assert isinstance(decide(waiting, State()), Wait)
+    held = allowance._replace(dollars=NONE, grows=True)
+    assert isinstance(decide(dataclasses.replace(plan, allowance=held), State()), Wait)
