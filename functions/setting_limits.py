@@ -23,6 +23,8 @@ MOST_LAG = 8
 MOST_UPDATES = 100_000
 # Passes over a round's data, which may be one minibatch.
 MOST_EPOCHS = 1_000
+# Of a pass over a round by default.
+FEWEST_MINIBATCHES = 8
 # Environment steps of a whole run: a second of 10^5 steps for a third of a year.
 MOST_ENV_STEPS = 10**12
 # Learning computes in float32, with 3.4e38 as its largest number, and sums squares.

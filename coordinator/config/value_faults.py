@@ -34,6 +34,7 @@ _EXAMPLES: Mapping[str, Any] = {
     "algorithm.mixer": "my_mixers:Weighted",
     "algorithm.noise_end": 0.05,
     "algorithm.noise_start": 0.5,
+    "algorithm.num_minibatches": 8,
     "algorithm.sequence_length": 25,
     "algorithm.target_update_interval": 200,
     "base.model": "models/base",

@@ -67,7 +67,7 @@ def sampling(plan: Plan, state: State, rollouts: tuple[int, ...] = ()) -> Sampli
 
 def learning(plan: Plan, state: State) -> learner.Learning:
     """The algorithm and its settings."""
-    settings = msgspec.to_builtins(plan.config.algorithm)
+    settings = msgspec.to_builtins(plan.config.algorithm.sized(rounds.rollout_steps(plan, state)))
     hyperparameters: learner.Hyperparameters = {name: value for name, value in settings.items() if value is not None}
     name = plan.config.algorithm.name
     del hyperparameters["name"]

@@ -122,12 +122,15 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     def at(self, progress: float) -> Self:
         """The resolved configuration of a round that begins after a share `progress` of the run."""
-        scheduled_values = {
-            name: getattr(self, name) * SCHEDULES[kind](progress)
-            for name, kind in self.schedules.items()
-            if kind != "constant" and getattr(self, name) is not None
-        }
-        return msgspec.structs.replace(self, **scheduled_values) if scheduled_values else self
+        falling = [
+            name for name, kind in self.schedules.items() if kind != "constant" and getattr(self, name) is not None
+        ]
+        values = {name: getattr(self, name) * SCHEDULES[self.schedules[name]](progress) for name in falling}
+        return msgspec.structs.replace(self, **values) if values else self
+
+    def sized(self, rollout_steps: int) -> "AlgorithmConfig":
+        """Return the configuration with every default filled in that depends on the steps of a rollout."""
+        return self
 
     def resolved(self, spec: EnvSpec) -> "AlgorithmConfig":
         """The configuration with every default that depends on the task filled in."""

@@ -22,6 +22,7 @@ from marless.functions.algorithms.stage import Context, within
 from marless.functions.nn.layers import Array
 from marless.functions.nn.networks import Trace, Weights
 from marless.functions.randomness import generator
+from marless.functions.setting_limits import FEWEST_MINIBATCHES
 
 
 class OptimiserConfig(EngineConfig, Protocol):
@@ -44,7 +45,7 @@ class EpochConfig(Protocol):
     def epochs(self) -> int: ...
 
     @property
-    def num_minibatches(self) -> int: ...
+    def num_minibatches(self) -> int | None: ...
 
 
 class Trainable:
@@ -110,7 +111,9 @@ class Trainable:
 def minibatches(pieces: Samples, context: Context[EpochConfig], stage: str, group: int) -> Minibatches:
     """The minibatches of all epochs, shuffled at the random address (seed, round, stage, group)."""
     rng = generator(context.seed, context.round, stage, group)
-    return shuffled_minibatches(pieces, rng, context.config.epochs, context.config.num_minibatches)
+    return shuffled_minibatches(
+        pieces, rng, context.config.epochs, context.config.num_minibatches or FEWEST_MINIBATCHES
+    )
 
 
 def last_epoch(steps: Sequence[OptimiserStep[L]], epochs: int) -> Sequence[OptimiserStep[L]]:

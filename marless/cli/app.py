@@ -16,7 +16,7 @@ from textwrap import fill, wrap
 from types import ModuleType
 from typing import Any, NoReturn
 
-from marless.cli.command_names import COMMANDS, FAMILIES, OFFERED, command_and_rest, family_overview, overview, renamed
+from marless.cli.command_names import COMMANDS, FAMILIES, OFFERED, command_and_rest, family_overview, overview
 from marless.cli.mistakes import unknown_command, unknown_option
 from marless.cli.typed_lines import complain
 from marless.coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, one_line
@@ -198,9 +198,6 @@ def _run(argv: list[str], options: Namespace) -> int:
     if text := _TEXTS.get(" ".join(argv)):
         say_text(text())
         return 0
-    argv, sentences = renamed(argv)
-    for sentence in sentences:
-        complain(sentence)
     name, words = command_and_rest(argv)
     if not name:
         raise UserError(unknown_command([" ".join(argv)] if argv[0] in FAMILIES else argv, COMMANDS))

@@ -63,52 +63,13 @@ FAMILIES = {
 }
 # Commands that most users never need.
 _RARE = {"pretrain": "make a small language model for a task with agents that speak"}
-# Earlier commands with separate options, and the end of the sentence that names the new way.
-OLD_COMMANDS = {"ablate": "study FILE`, where the file names `rules`"}
+# Earlier commands with separate options.
+OLD_COMMANDS = {"ablate"}
 # The completions of the tab key: the first screen, and commands of two words.
 OFFERED = {name: does for group in GROUPS.values() for name, does in group.items()} | {
     f"{family} {name}": does for family, names in FAMILIES.items() for name, does in names.items()
 }
 COMMANDS = {name: does for name, does in OFFERED.items() if name not in FAMILIES} | _RARE
-_OLD_NAMES = {
-    "archive": "runs archive",
-    "bill": "status --bill",
-    "completion": "doctor --completion",
-    "deploy": "cloud deploy",
-    "logs": "cloud logs",
-    "policy": "cloud policy",
-    "remove": "runs remove",
-    "simulate": "estimate --simulate",
-    "teardown": "cloud teardown",
-    "timeline": "report --timeline",
-    "unarchive": "runs restore",
-    "verify": "runs verify",
-    "watch": "status --follow",
-}
-# Options that another word replaced, by command.
-_OLD_OPTIONS = {
-    ("estimate", "--slots"): "--concurrency",
-    ("study", "--slots"): "--workers",
-    ("worker", "--slots"): "--workers",
-    ("ablate", "--jobs"): "--workers",
-    **{(command, "-o"): "--out" for command in ("report", "export", "runs archive")},
-}
-
-
-def renamed(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the line with today's names, and a sentence for each old name."""
-    new_name = _OLD_NAMES.get(argv[0], argv[0])
-    sentences = [f"`marless {argv[0]}` is now `marless {new_name}`"] if new_name != argv[0] else []
-    if argv[0] in OLD_COMMANDS:
-        sentences = [f"`marless {argv[0]}` is now `marless {OLD_COMMANDS[argv[0]]}"]
-    words = new_name.split()
-    command, _ = command_and_rest([*words, *argv[1:]])
-    for text in argv[1:]:
-        option, equals, value = text.partition("=")
-        if (new_option := _OLD_OPTIONS.get((command, option), option)) != option:
-            sentences.append(f"{option} of `marless {command}` is now {new_option}")
-        words.append(f"{new_option}{equals}{value}")
-    return words, sentences
 
 
 def command_and_rest(argv: Sequence[str]) -> tuple[str, list[str]]:

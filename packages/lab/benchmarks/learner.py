@@ -25,6 +25,7 @@ from marless.functions.messages.learner import SummaryName
 from marless.functions.messages.team import Team
 from marless.functions.nn.shape import Network
 from marless.functions.policies import Policy
+from marless.functions.setting_limits import FEWEST_MINIBATCHES
 
 TASK = EnvTask(name="mpe/simple_spread")
 NUM_ENVS, HIDDEN = 64, 64
@@ -128,8 +129,9 @@ def round_products(context: Context[PpoConfig]) -> list[tuple[Shape, int]]:
     agents, config = len(context.spec.agents), context.config
     rows = context.batch.ended.size
     policy, critic = networks(context)
-    passes = agents * config.epochs * config.num_minibatches
-    training = [*products(policy, rows // config.num_minibatches), *products(critic, rows // config.num_minibatches)]
+    parts = config.num_minibatches or FEWEST_MINIBATCHES
+    passes = agents * config.epochs * parts
+    training = [*products(policy, rows // parts), *products(critic, rows // parts)]
     valued = rows + len(context.batch.cut)
     values = [((valued, i, o), agents) for i, o in itertools.pairwise(critic)]
     return [(shape, passes) for shape in training] + values

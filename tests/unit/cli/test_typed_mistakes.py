@@ -19,13 +19,7 @@ from marless.functions.algorithms import registry as algorithms
 from marless.studies.study_file import StudyFile
 
 TABLES = tomllib.loads(Path(__file__).with_name("typed_mistakes.toml").read_text("utf-8"))
-SETTINGS, VALUES, OPTIONS, COMMANDS, OLD_NAMES, ACCEPTED = TABLES.values()
-
-
-@pytest.mark.parametrize("old", OLD_NAMES)
-def test_an_old_name_works_and_names_the_new(old, capsys):
-    assert main([*old.split(), "--help"]) == 0
-    assert capsys.readouterr().err.endswith(f" is now {OLD_NAMES[old]}\n")
+SETTINGS, VALUES, OPTIONS, COMMANDS, ACCEPTED = TABLES.values()
 
 
 def answer_to(line, capsys):

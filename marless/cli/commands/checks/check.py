@@ -59,6 +59,7 @@ _SHARE = "a share of the training's steps (docs/how-to/slow-environments.md#shor
 # By key: consequences of the environment, and of the planned length of the run.
 _FOLLOWS = {
     "algorithm.gamma": f"looks ahead 40 % of the longest episode, 33 to 100 steps (measured: {_PAGE})",
+    "algorithm.num_minibatches": f"one for 200 steps of a rollout, 8 to 64 (measured: {_PAGE})",
     "algorithm.lr": f"lower from six agents on, which move each other's targets (measured: {_PAGE})",
     "evaluation.episodes": _SHARE,
     "evaluation.final_episodes": _SHARE,
@@ -232,7 +233,8 @@ def explained(file: Path | None, settings: list[str]) -> tuple[RunConfig, dict[s
 def _decided(config: RunConfig, spec: EnvSpec, origins: Mapping[str, str]) -> tuple[RunConfig, dict[str, str]]:
     sizes = config.evaluation_sizes(spec.horizon)
     evaluation = replace(config.evaluation, episodes=sizes.episodes, final_episodes=sizes.final)
-    resolved = replace(config, algorithm=config.algorithm.resolved(spec), evaluation=evaluation)
+    algorithm = config.algorithm.sized(config.actors.num_envs * (config.actors.rollout_length or spec.horizon))
+    resolved = replace(config, algorithm=algorithm.resolved(spec), evaluation=evaluation)
     unresolved, values = (flatten(to_builtins(version)) for version in (config, resolved))
     changed = {key for key, value in values.items() if value != unresolved[key]}
     reasons = {key: _why(origins.get(key, "")) for key in values}

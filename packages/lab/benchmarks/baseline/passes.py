@@ -15,6 +15,7 @@ from benchmarks.baseline import loop
 from benchmarks.baseline.networks import Networks
 from benchmarks.baseline.torch_form import TorchForm, play
 from marless.functions.environments.registry import make
+from marless.functions.setting_limits import FEWEST_MINIBATCHES
 
 
 def passes(networks: Networks, rows: int) -> Callable[[], None]:
@@ -40,7 +41,8 @@ def main() -> None:
     config = loop.settings(options.seed, loop.STEPS)
     form, environment = TorchForm(config), make(config.task, config.actors.num_envs)
     episodes, settings = play(environment, form.actors, config.seed, 0), form.learner.config
-    rows = episodes.rewards[0].size // settings.num_minibatches
+    parts = settings.num_minibatches or FEWEST_MINIBATCHES
+    rows = episodes.rewards[0].size // parts
     both = [passes(networks, rows) for networks in (form.learner.policy, form.learner.critic)]
     times: dict[str, list[float]] = {"learning_ms": [], "passes_ms": []}
     form.learner.update(episodes, 0.0)
@@ -48,7 +50,7 @@ def main() -> None:
         began = time.perf_counter()
         form.learner.update(episodes, 0.0)
         learned = time.perf_counter()
-        for once in both * (settings.epochs * settings.num_minibatches):
+        for once in both * (settings.epochs * parts):
             once()
         times["learning_ms"].append((learned - began) * 1000)
         times["passes_ms"].append((time.perf_counter() - learned) * 1000)

@@ -23,6 +23,7 @@ from marless.functions.nn.batched_acting import BatchedNetwork
 from marless.functions.nn.discrete import draw
 from marless.functions.policies import as_environment_actions, draws
 from marless.functions.randomness import generator
+from marless.functions.setting_limits import FEWEST_MINIBATCHES
 
 LEAST_VARIANCE = 1e-2
 
@@ -79,7 +80,7 @@ class Learner:
         columns = [torch.from_numpy(a.reshape(agents, rows)) for a in (episodes.log_probability, advantages, targets)]
         actions = torch.from_numpy(episodes.actions.reshape(agents, rows, 1))
         numbers = torch.stack([*columns, old[:, :rows]])
-        parts = config.num_minibatches
+        parts = config.num_minibatches or FEWEST_MINIBATCHES
         for _ in range(config.epochs):
             order = torch.randperm(rows)
             shuffled = (
