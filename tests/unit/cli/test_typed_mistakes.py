@@ -31,9 +31,8 @@ def answer_to(line, capsys):
 
 @pytest.mark.parametrize("line", SETTINGS)
 def test_a_name_of_another_library_is_answered_with_ours(line, capsys):
-    said = answer_to(line, capsys)
-    assert said.startswith("marless: the command line: ")
-    assert SETTINGS[line] in said
+    start, _, rest = answer_to(line, capsys).partition("marless: the command line: ")
+    assert start == "" and SETTINGS[line] in rest
 
 
 @pytest.mark.parametrize("line", VALUES)

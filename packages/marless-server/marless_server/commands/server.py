@@ -40,7 +40,7 @@ _POLL_S = 2.0
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("verb", choices=sorted(_VERBS), metavar="|".join(_VERBS), help="what to do")
+    parser.add_argument("verb", choices=sorted(_VERBS), metavar="VERB", help=", ".join(_VERBS))
     parser.add_argument(
         "settings",
         nargs="*",
