@@ -16,6 +16,8 @@ _LONGEST_MEANING = 80
 _ALGORITHM_KEY = re.compile(r"algorithm\.[a-z_]+")
 # How alike spellings are, from 0 to 1: `lerning_rate` is no `engine`.
 _ALIKE = 0.62
+# Of whole keys of one table, whose first word is equal.
+_ALMOST_EQUAL = 0.9
 
 
 def unknown_key(document: Mapping[str, Any], algorithm: str) -> str:
@@ -57,8 +59,7 @@ def nearest_key(key: str, names: Collection[str]) -> str:
     words = {name.rpartition(".")[2]: name for name in reversed([*names]) if table in ("", name.rpartition(".")[0])}
     if alike := difflib.get_close_matches(word, words, n=1, cutoff=_ALIKE):
         return words[alike[0]]
-    others = [name for name in names if name not in words.values() or not table]
-    return "".join(difflib.get_close_matches(key, others, n=1, cutoff=_ALIKE))
+    return "".join(difflib.get_close_matches(key, names, n=1, cutoff=_ALMOST_EQUAL if table and words else _ALIKE))
 
 
 def _counterpart(key: str, word: str) -> Counterpart | None:

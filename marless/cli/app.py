@@ -16,7 +16,15 @@ from textwrap import fill, wrap
 from types import ModuleType
 from typing import Any, NoReturn
 
-from marless.cli.command_names import COMMANDS, FAMILIES, OFFERED, command_and_rest, family_overview, overview
+from marless.cli.command_names import (
+    COMMANDS,
+    FAMILIES,
+    OFFERED,
+    OLD_COMMANDS,
+    command_and_rest,
+    family_overview,
+    overview,
+)
 from marless.cli.mistakes import unknown_command, unknown_option
 from marless.cli.typed_lines import complain
 from marless.coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, one_line
@@ -199,6 +207,8 @@ def _run(argv: list[str], options: Namespace) -> int:
         say_text(text())
         return 0
     name, words = command_and_rest(argv)
+    if name in OLD_COMMANDS:
+        complain(f"`marless {name}` is now `marless {OLD_COMMANDS[name]}")
     if not name:
         raise UserError(unknown_command([" ".join(argv)] if argv[0] in FAMILIES else argv, COMMANDS))
     return _call(name, words, options)

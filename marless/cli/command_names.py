@@ -63,8 +63,8 @@ FAMILIES = {
 }
 # Commands that most users never need.
 _RARE = {"pretrain": "make a small language model for a task with agents that speak"}
-# Earlier commands with separate options.
-OLD_COMMANDS = {"ablate"}
+# Earlier commands with separate options, and the end of the sentence that names the new way.
+OLD_COMMANDS = {"ablate": "study FILE`, where the file names `rules`"}
 # The completions of the tab key: the first screen, and commands of two words.
 OFFERED = {name: does for group in GROUPS.values() for name, does in group.items()} | {
     f"{family} {name}": does for family, names in FAMILIES.items() for name, does in names.items()

@@ -67,8 +67,9 @@ ASKING = {"marless.functions.resources.asking", "marless.infra.aws.resource_host
 # What actors of native runs, and environments of theirs, compute by.
 ACTING = {"marless.functions.nn.native.acting", "marless.functions.environments.mpe.native_world"}
 SCRIPTED = {name.partition(":")[0] for name in scripted.BUILT_IN.values()}
-# What it imports where a process waits for functions, or governs a study.
-LISTENING, GOVERNING = {"marless.coordinator.drive.attempt_record"}, {"marless.coordinator.drive.study_governor"}
+# What it imports where a process waits for functions, governs a study, or has a budget.
+GOVERNED = "drive.attempt_record", "drive.study_governor", "governor.tenant_budget"
+GOVERNING = {f"marless.coordinator.{name}" for name in GOVERNED}
 # And what it imports when a run names an algorithm.
 LEARNING = {
     "marless.functions.algorithms.validation",
@@ -172,7 +173,7 @@ print(json.dumps(sorted(sys.modules)))
 
 
 def later(function):
-    others = {"learner": LEARNING, "coordinator": LEARNING | SCRIPTED | LISTENING | GOVERNING}.get(function, set())
+    others = {"learner": LEARNING, "coordinator": LEARNING | SCRIPTED | GOVERNING}.get(function, set())
     return others if function == COORDINATOR else others | ENVIRONMENTS | ASKING | ACTING
 
 

@@ -37,7 +37,9 @@ def faulty(name, *overrides):
 
 def test_the_default_task_makes_progress_under_a_tenth_of_a_cent(tmp_path):
     # The task's own passes, which runs of tests otherwise have fewer of.
-    passes = [f"algorithm.{key}={getattr(load(None, []).algorithm, key)}" for key in ("epochs", "num_minibatches")]
+    passes = [
+        f"algorithm.{key}={getattr(load(None, []).algorithm.sized(1600), key)}" for key in ("epochs", "num_minibatches")
+    ]
     trained = drive(tmp_path, [f"stop.dollars={CAP}", *passes])
     # The reserve for failures depends on the slowest attempt: five rounds fit with room if none took longer than
     # this (in milliseconds, per episode for evaluations), which a busy machine exceeds.

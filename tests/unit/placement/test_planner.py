@@ -74,8 +74,7 @@ def plan(round_, workload, timings, terms, current=None):
 
 
 def quickest(workload, timings):
-    forecasts = planner.forecasts(layout(workload), timings, TERMS)
-    return min(forecasts, key=lambda item: (item.seconds, item.dollars)).round_placement
+    return min(planner.forecasts(layout(workload), timings, TERMS), key=lambda item: item.seconds).round_placement
 
 
 def seen(**lines):

@@ -110,8 +110,7 @@ def test_values_that_diverge_are_told_once():
     monitor = PlateauMonitor(make_plan(), [])
     for number, (loss, line) in enumerate([(99.0, ""), (101.0, "values diverge: their loss is 101, "), (1e9, "")]):
         monitor.add(empty_line(round=number, metrics={"critic/value_loss/g00": loss, "critic/value_loss/g01": 0.1}))
-        said = monitor.look()
-        assert said.startswith(line) and bool(said) == bool(line)
+        assert monitor.look()[: len(line) or None] == line
 
 
 def test_the_warning_names_settings_that_the_algorithm_has():
