@@ -69,7 +69,7 @@ IDLE = (
     *("sharing.start", "sharing.trial", "scaling.beta", "scaling.min_rollouts", "scaling.priced_as", "trend."),
     *("base.", "league.", "opponents.policies", "task.name", "task.options"),
     *("attempts", "checkpoint_every", "evaluation.", "functions.", "log.", "placement.", "pricing.", "resources."),
-    *("seed", "stop."),
+    *("preset", "seed", "stop."),  # a preset is stop.rounds
 )
 # What some algorithms do not take with kernels.
 REFUSED = [
