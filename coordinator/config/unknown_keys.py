@@ -16,7 +16,7 @@ _LONGEST_MEANING = 80
 _ALGORITHM_KEY = re.compile(r"algorithm\.[a-z_]+")
 # How alike spellings are, from 0 to 1: `lerning_rate` is no `engine`.
 _ALIKE = 0.62
-# Of whole keys of one table, whose first word is equal.
+# Whole keys of one table begin alike.
 _ALMOST_EQUAL = 0.9
 
 

@@ -72,6 +72,10 @@ def arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="listen where other machines reach it, without TLS: anyone on the way can read tokens",
     )
+    _arguments_of_owner(parser)
+
+
+def _arguments_of_owner(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("of an owner")
     group.add_argument("--weight", type=_amount, metavar="W", help="share of the pool (default: 1)")
     group.add_argument("--slot-seconds", type=_amount, metavar="S", help="slot-seconds per day (UTC)")
