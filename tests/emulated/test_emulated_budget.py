@@ -3,20 +3,21 @@
 from emulated_runs import detach, same, summary
 
 BUDGET = ("cloud", "budget", "--backend", "emulated", "--day")
-LONG = ("stop.rounds=12", "placement.rule=fused")
 
 
-def test_runs_stop_within_their_budget_and_go_on_when_it_is_raised(place, marless, finished, expected):
+def test_runs_stop_within_their_budget_and_go_on_when_it_is_raised(place, marless, finished, expected, request):
+    request.addfinalizer(lambda: marless(*BUDGET, "none"))
     assert marless(*BUDGET, "0.004").code == 0
     for name in (names := ("one", "two")):
-        detach(marless, name, *LONG)
+        detach(marless, name, "stop.rounds=1000", "placement.rule=fused")
     finished(*names, sweeping=True)
-    said = [marless("status", "--follow", name).err[-1] for name in names]
-    assert all("the tenant's budget of $0.004 a day is used up" in line for line in said)
-    stopped = [summary(place.home, name) for name in names]
-    assert sum(run["dollars"]["total"] for run in stopped) <= 0.004 and any(run["rounds"] for run in stopped)
+    said = "the tenant's budget of $0.004 a day is used up"
+    assert all(said in marless("status", "--follow", name).err[-1] for name in names)
+    stopped = {name: summary(place.home, name) for name in names}
+    assert sum(run["dollars"]["total"] for run in stopped.values()) <= 0.004
+    assert any(run["rounds"] for run in stopped.values())
     assert marless(*BUDGET, "none").code == 0
-    assert all(marless("resume", "--detach", name).code == 0 for name in names)
-    finished(*names)
-    for name in names:
-        same(summary(place.home, name), expected(marless, *LONG))
+    for name, run in stopped.items():
+        more = f"stop.rounds={run['rounds'] + 2}"
+        assert marless("resume", "--detach", name, more).code == 0
+        same(*finished(name), expected(marless, more, "placement.rule=fused"))

@@ -52,7 +52,7 @@ def test_a_page_that_uses_such_a_record_says_so_beside_its_link(outside):
         assert any("outside this history" in text and all(name in text for name in commits) for text in linked), label
 
 
-def test_every_record_says_how_it_was_made():
+def test_records_say_how_a_commit_of_the_history_made_them():
     described = tomllib.loads((ROOT / "benchmarks/records/files.toml").read_text(encoding="utf-8"))
     stored = {path for ending in ("csv", "json", "jsonl") for path in RESULTS.rglob(f"*.{ending}")}
     written = {path for path in stored if not path.name.endswith("-marl-eval.json")}
@@ -62,10 +62,6 @@ def test_every_record_says_how_it_was_made():
         assert entry.keys() - {"commit"} == {"command", "processor", "load"}
         assert all(entry.values())
         assert "commit" in entry or named_commits(path), path
-
-
-def test_commits_in_the_list_of_files_are_in_the_history():
-    described = tomllib.loads((ROOT / "benchmarks/records/files.toml").read_text(encoding="utf-8"))
     commits = re.findall("[0-9a-f]{7,40}", " ".join(entry.get("commit", "") for entry in described.values()))
     assert commits and not outside_history(commits)
 
