@@ -159,8 +159,8 @@ def _played(team: str, folder: Path, variables: dict[str, str]) -> float:
     return float(result.get("env_metrics", {}).get("win", result["mean"]))
 
 
-def _share_of_learners(attempts: list[dict[str, Any]]) -> float:
-    """Return how much of the time learners worked, as a share, without the first round."""
+def _share_of_learners(attempts: list[dict[str, Any]]) -> float | None:
+    """Return how much of the time learners worked, as a share, without the first round. Fused rounds have none."""
     rounds = [one for one in attempts if one["round"] > 0 and one["kind"] != "evaluate"]
     spans = sorted((one["ended"] - one["duration_ms"] / 1000, one["ended"]) for one in rounds if one["kind"] == "learn")
     start, worked = float(rounds[0]["asked"]), 0.0
@@ -168,7 +168,7 @@ def _share_of_learners(attempts: list[dict[str, Any]]) -> float:
     for begin, end in spans:
         worked += max(0.0, end - max(begin, latest))
         latest = max(latest, end)
-    return worked / (latest - start)
+    return worked / (latest - start) if spans else None
 
 
 def _agreement(first: tuple[int, ...], last: tuple[int, ...], settings: list[str]) -> float | None:
