@@ -45,10 +45,10 @@ def main() -> None:
 
 
 def train_jaxmarl(options: argparse.Namespace) -> None:
-    """Print a line for each update. JaxMARL logs them to Weights & Biases, whose place this function takes."""
+    """Print a line for each update, in place of JaxMARL's log to Weights & Biases."""
     began, wins = time.time(), list[float]()
 
-    def log(values: dict[str, Any]) -> None:
+    def _log(values: dict[str, Any]) -> None:
         wins.append(float(values["win_rate"]))
         win = fmean(wins[-10:])
         print(f"{int(values['env_step'])},{time.time() - began:.1f},{win:.3f}", flush=True)
@@ -56,7 +56,7 @@ def train_jaxmarl(options: argparse.Namespace) -> None:
             os._exit(0)  # the only way out of a callback of XLA
 
     wandb = types.ModuleType("wandb")
-    wandb.log = log  # type: ignore[attr-defined]
+    wandb.log = _log  # type: ignore[attr-defined]
     sys.modules["wandb"] = wandb
     jax = importlib.import_module("jax")
     sys.path.insert(0, str(options.file.parent))
