@@ -104,7 +104,7 @@ def test_two_that_start_at_once_get_one_account(tmp_path):
         one.stop()
 
 
-def test_an_account_that_is_killed_is_noticed_and_its_functions_with_it(start, tmp_path):
+def test_killed_account_and_its_functions_are_noticed(start, tmp_path):
     folder = tmp_path / "account"
     with start() as first:
         function = with_deeds(operator(first))
@@ -122,7 +122,7 @@ def test_an_account_that_is_killed_is_noticed_and_its_functions_with_it(start, t
             assert answers(operator(second))
 
 
-def test_no_process_and_no_file_is_left_when_an_account_stops(start, tmp_path, monkeypatch):
+def test_stopped_account_leaves_no_process_and_no_file(start, tmp_path, monkeypatch):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
@@ -187,7 +187,7 @@ def test_nothing_of_the_users_aws_environment_reaches_functions(start, tmp_path,
     assert seen["AWS_ENDPOINT_URL"] == started.whereabouts.endpoint
 
 
-def test_where_no_folder_can_be_made_one_line_says_so(tmp_path):
+def test_missing_folder_of_accounts_is_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "account", Path("/proc/account")):
         with pytest.raises(AccountFault) as failed:
@@ -214,7 +214,7 @@ except account.AccountFault as fault:
     assert accounts.find(tmp_path / "account") is None
 
 
-def test_the_last_line_of_the_account_s_log_is_in_the_message(tmp_path, monkeypatch):
+def test_error_contains_last_line_of_account_log(tmp_path, monkeypatch):
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho first\necho No module named moto >&2\necho >&2\nexit 1\n")
     broken.chmod(0o755)

@@ -148,7 +148,7 @@ def test_a_version_is_replaced_once():
         assert winners(replace) == 1
 
 
-def test_a_deletion_of_many_keys_waits_for_a_write_of_one():
+def test_deleting_many_keys_waits_for_one_write():
     begun, go_on, deleted = threading.Event(), threading.Event(), threading.Event()
 
     def slow(environ, start):

@@ -25,7 +25,7 @@ def under(condition: dict[str, Any], **context: Any) -> str:
     return decision(policy(statement("Allow", "s3:GetObject", Condition=condition)), "s3:GetObject", **context)
 
 
-def test_a_denial_counts_more_than_a_permission_wherever_it_stands() -> None:
+def test_denial_outweighs_permission_in_any_order() -> None:
     allow, deny = statement("Allow", "s3:*"), statement("Deny", "s3:DeleteObject")
     for document in (policy(allow, deny), policy(deny, allow)):
         assert decision(document, "s3:DeleteObject") == "deny"
@@ -132,7 +132,7 @@ def test_conditions(condition: dict[str, Any], context: dict[str, Any], expected
         ({"StringNotEquals": {"s3:prefix": "${aws:PrincipalTag/team}"}}, "a variable in the condition on s3:prefix"),
     ],
 )
-def test_what_is_not_emulated_goes_against_the_caller_and_says_why(condition: dict[str, Any], why: str) -> None:
+def test_unsupported_policies_deny_with_a_reason(condition: dict[str, Any], why: str) -> None:
     document = policy(statement("Allow", "s3:*"), statement("Deny", "s3:Get*", Sid="Odd", Condition=condition))
     context = {"s3:prefix": ("a", "b") if "several" in why else ("a",)}
     verdict = judge([read(document)], ServiceAction("s3:GetObject", B), context)
@@ -156,7 +156,7 @@ def test_a_policy_that_cannot_be_read_denies(document: Any) -> None:
     assert decision(document, "s3:GetObject") == "deny"
 
 
-def test_variables_stand_for_what_is_known_of_the_caller_letter_by_letter() -> None:
+def test_policy_variables_hold_exact_values_of_the_caller() -> None:
     document = policy(statement("Allow", "s3:GetObject", "arn:aws:s3:::b/${aws:PrincipalTag/team}/*"))
 
     def verdict(tag: tuple[str, ...], key: str) -> str:
@@ -191,7 +191,7 @@ def test_a_resource_policy_is_about_whom_it_names() -> None:
 
 
 @pytest.mark.parametrize("everybody", [f"arn:aws:iam::{ACCOUNT}:root", ACCOUNT])
-def test_a_resource_policys_deny_of_the_account_is_about_all_its_principals(everybody: str) -> None:
+def test_resource_policy_denial_of_account_covers_all_principals(everybody: str) -> None:
     for effect, decision in (("Deny", "deny"), ("Allow", "nothing")):
         document = read(policy(statement(effect, "s3:*", Principal={"AWS": everybody})), of_resource=True)
         account = (f"arn:aws:iam::{ACCOUNT}:root", ACCOUNT)

@@ -84,7 +84,7 @@ def test_a_body_can_still_be_read_after_authorization(place: Place) -> None:
     assert len(table.get_item(TableName="ledger", Key={"scope": {"S": "own/2"}})["Item"]["body"]["B"]) == 100_000
 
 
-def test_a_session_policy_bounds_a_role_and_gives_it_nothing(place: Place) -> None:
+def test_session_policy_limits_role_and_grants_nothing(place: Place) -> None:
     bounded = client(place, WRITER, "s3", policy(statement("Allow", "s3:GetObject", f"{B}/*")))
     assert bounded.get_object(Bucket="shelf", Key="own/1")["Body"].read() == b"first"
     put = refusal(bounded.put_object, Bucket="shelf", Key="own/3", Body=b"x")
@@ -93,7 +93,7 @@ def test_a_session_policy_bounds_a_role_and_gives_it_nothing(place: Place) -> No
     assert get["Error"]["Message"].endswith("because no identity-based policy allows the s3:GetObject action")
 
 
-def test_a_session_policy_does_not_bound_what_a_bucket_policy_allows_to_the_session_itself(place: Place) -> None:
+def test_session_policy_does_not_limit_bucket_policy_grants(place: Place) -> None:
     """IAM user guide, "Policy evaluation for requests within a single account", role sessions."""
     nothing = policy(statement("Allow", "sqs:*", "*"))
     reader, writer = (client(place, role, "s3", nothing) for role in (READER, WRITER))
@@ -133,13 +133,13 @@ def test_a_bucket_may_refuse_its_whole_account(place: Place) -> None:
         place.operator("s3").put_object(Bucket="closed", Key="k", Body=b"")
 
 
-def test_a_bucket_policy_denies_everybody_and_allows_whom_it_names(place: Place) -> None:
+def test_bucket_policy_denies_everyone_and_allows_named_callers(place: Place) -> None:
     assert client(place, WRITER, "s3").get_object(Bucket="shelf", Key="open/1")["Body"].read() == b"first"
     sealed = refusal(place.operator("s3").put_object, Bucket="shelf", Key="sealed/1", Body=b"x")
     assert sealed["Error"]["Message"].endswith("with an explicit deny (Sealed) in a resource-based policy")
 
 
-def test_a_role_is_assumed_by_who_may_and_its_session_is_held_to_it(place: Place) -> None:
+def test_trusted_caller_assumes_role_with_limited_session(place: Place) -> None:
     sts = client(place, WRITER, "sts")
     narrow = json.dumps(policy(statement("Allow", "s3:*", f"{B}/other/*")))
     answer = sts.assume_role(RoleArn=READER, RoleSessionName="reading", Policy=narrow, DurationSeconds=900)[
@@ -154,7 +154,7 @@ def test_a_role_is_assumed_by_who_may_and_its_session_is_held_to_it(place: Place
     assert refusal(sts.assume_role, RoleArn=TENANT, RoleSessionName="x1")["Error"]["Code"] == "AccessDenied"
 
 
-def test_nobody_assumes_a_role_that_does_not_trust_them(place: Place) -> None:
+def test_untrusted_caller_cannot_assume_role(place: Place) -> None:
     sts = place.operator("sts")
     for role in (READER, WRITER):
         refused = refusal(sts.assume_role, RoleArn=role, RoleSessionName="x1")
@@ -171,7 +171,7 @@ def test_nobody_assumes_a_role_that_does_not_trust_them(place: Place) -> None:
         ({"Service": "lambda.amazonaws.com"}, "Allow", "refused"),
     ],
 )
-def test_a_role_is_for_whom_its_trust_policy_names(principal: dict[str, str], effect: str, expected: str) -> None:
+def test_role_admits_only_principals_of_its_trust_policy(principal: dict[str, str], effect: str, expected: str) -> None:
     rules = Rules()
     rules.put_trust(READER, policy({"Effect": effect, "Action": "sts:AssumeRole", "Principal": principal}))
     with account_of_rules(rules) as place:
@@ -182,7 +182,7 @@ def test_a_role_is_for_whom_its_trust_policy_names(principal: dict[str, str], ef
             assert refusal(assume, RoleArn=READER, RoleSessionName="x1")["Error"]["Code"] == "AccessDenied"
 
 
-def test_a_role_that_does_not_exist_cannot_be_assumed(place: Place) -> None:
+def test_missing_role_cannot_be_assumed(place: Place) -> None:
     nobody = f"arn:aws:iam::{ACCOUNT}:role/nobody"
     assumed = refusal(place.operator("sts").assume_role, RoleArn=nobody, RoleSessionName="x1")
     assert assumed["Error"]["Code"] == "AccessDenied"
@@ -190,7 +190,7 @@ def test_a_role_that_does_not_exist_cannot_be_assumed(place: Place) -> None:
         place.authorization.issue(nobody, "x1")
 
 
-def test_credentials_end_with_their_time_and_are_worth_what_the_role_is_just_now() -> None:
+def test_credentials_expire_and_follow_role_changes() -> None:
     rules = Rules()
     rules.put_policy(READER, "read", policy(statement("Allow", "s3:ListAllMyBuckets")))
     with account_of_rules(rules) as place:
@@ -238,7 +238,7 @@ def test_every_service_refuses_in_its_own_words(place: Place, service: str) -> N
     assert unknown["Error"]["Code"] in ("InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException")
 
 
-def test_only_a_caller_that_may_list_learns_that_an_object_is_missing(place: Place) -> None:
+def test_only_callers_that_may_list_see_missing_objects(place: Place) -> None:
     reader, writer = client(place, READER, "s3"), client(place, WRITER, "s3")
     hidden = refusal(reader.get_object, Bucket="shelf", Key="own/none")
     assert hidden["Error"]["Code"] == "AccessDenied"
@@ -353,7 +353,7 @@ def test_an_honest_request_passes(place: Place) -> None:
         ("lambda", "POST", "/2015-03-31/functions/f:1/invocations?Qualifier=2", b"{}", {}),
     ],
 )  # fmt: skip
-def test_a_request_that_can_be_read_in_two_ways_is_refused(
+def test_ambiguous_request_is_refused(
     place: Place, service: str, method: str, path: str, body: bytes, headers: dict[str, str]
 ) -> None:
     assert send(place, service, method, path, body, **headers) in (400, 403)
@@ -371,7 +371,7 @@ def test_a_request_that_can_be_read_in_two_ways_is_refused(
         f"Bearer Credential={OPERATOR}/20260101/us-east-1/s3/aws4_request, Signature=0",
     ],
 )
-def test_a_request_without_a_signature_of_our_kind_is_refused(place: Place, header: str) -> None:
+def test_request_with_unknown_signature_kind_is_refused(place: Place, header: str) -> None:
     connection = http.client.HTTPConnection(place.endpoint.removeprefix("http://"), timeout=10)
     for path in (
         "/shelf/own/1",

@@ -9,7 +9,7 @@ import pytest
 from emulated_service import DEEDS, refusal, serving, wait_for_end, wait_until
 
 
-def test_the_machine_s_limit_makes_calls_wait_and_ends_what_is_idle(meeting):
+def test_machine_limit_delays_calls_and_ends_idle_environments(meeting):
     with serving(most_processes=1) as service, ThreadPoolExecutor(2) as threads:
         service.lambdas.publish(DEEDS)
         service.lambdas.publish(replace(DEEDS, name="other"))
@@ -24,7 +24,7 @@ def test_the_machine_s_limit_makes_calls_wait_and_ends_what_is_idle(meeting):
         wait_for_end(pid)
 
 
-def test_functions_that_wait_for_others_do_not_keep_those_from_starting(loop):
+def test_waiting_functions_do_not_block_functions_they_call(loop):
     with serving(most_processes=1) as service:
         service.lambdas.publish(DEEDS)
         assert service.invoke(**loop, most=3)["Payload"] == "done"  # each runs while the one before waits
@@ -52,7 +52,7 @@ def test_a_call_too_many_is_throttled(meeting, reserved, limit, reason):
         assert service.invoke()["StatusCode"] == 200
 
 
-def test_the_quota_of_the_account_throttles_and_the_machine_s_limit_does_not(meeting, tmp_path):
+def test_account_quota_throttles_but_machine_limit_does_not(meeting, tmp_path):
     """Two executions in the account, one process: one runs, one waits for the process, all others are throttled."""
     notes = tmp_path / "notes"
     with serving(concurrency=2, most_processes=1) as service:

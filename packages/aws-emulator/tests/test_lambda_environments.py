@@ -29,7 +29,7 @@ def test_an_environment_is_cold_once_and_then_warm():
     assert 0 < second["Payload"]["left_ms"] <= 20_000
 
 
-def test_a_function_finds_what_lambda_sets_and_nothing_of_its_host():
+def test_function_sees_lambda_variables_and_none_of_host():
     own = {"MARLESS_TENANT": "default", "PYTHONPATH": "/own", "AWS_REGION": "elsewhere", "TZ": "Europe/Vienna"}
     with patch.dict(os.environ, {"SECRET_OF_THE_HOST": "x"}), serving() as service:
         service.lambdas.publish(replace(DEEDS, memory_mb=512, environment=own))
@@ -62,7 +62,7 @@ def test_a_function_finds_what_lambda_sets_and_nothing_of_its_host():
     assert not Path(found["TMPDIR"]).exists()  # ended with the environment
 
 
-def test_a_function_calculates_with_the_instructions_that_its_host_is_set_to_use():
+def test_function_computes_with_instructions_chosen_by_host():
     with patch.dict(os.environ, {**KERNEL, "OPENBLAS_NUM_THREADS": "8"}), serving() as service:
         service.lambdas.publish(DEEDS)
         found = service.invoke(do="variables")["Payload"]
@@ -70,7 +70,7 @@ def test_a_function_calculates_with_the_instructions_that_its_host_is_set_to_use
     assert "OPENBLAS_NUM_THREADS" not in found
 
 
-def test_a_process_that_ends_after_its_answer_is_replaced_unseen():
+def test_process_that_ends_after_answer_is_replaced_silently():
     with serving() as service:
         service.lambdas.publish(DEEDS)
         wait_for_end(service.invoke(do="die_later")["Payload"])
@@ -91,7 +91,7 @@ def test_a_removed_function_ends_with_its_environments():
         assert service.invoke()["Payload"]["calls"] == 1
 
 
-def test_files_of_further_folders_hide_no_module_of_the_library(tmp_path):
+def test_files_of_added_folders_hide_no_library_module(tmp_path):
     folder = tmp_path / "at 12:30"
     folder.mkdir()
     (folder / "random.py").write_text("raise RuntimeError('this is not the library')")
@@ -101,7 +101,7 @@ def test_files_of_further_folders_hide_no_module_of_the_library(tmp_path):
         assert service.invoke()["Payload"] is False
 
 
-def test_an_environment_that_cannot_be_started_is_a_fault_of_the_service(tmp_path):
+def test_failed_environment_start_is_service_fault(tmp_path):
     with serving(most_processes=1) as service:
         service.lambdas.publish(replace(DEEDS, code=(tmp_path / "nowhere",)))
         for _ in range(2):
@@ -135,7 +135,7 @@ def test_a_request_is_taken_when_it_is_whole():
         b"x" * (2 << 20),
     ],
 )
-def test_what_is_no_request_is_not_taken_for_one(data):
+def test_malformed_request_is_not_accepted(data):
     with pytest.raises(runtime.Garbled):
         runtime.take(bytearray(data))
 
@@ -156,7 +156,7 @@ def test_strangers_at_the_runtime_api_do_no_harm(meeting):
         assert isinstance(call.result()["Payload"], int)
 
 
-def test_closing_ends_what_runs_and_turns_away_who_waits(tmp_path, meeting):
+def test_closing_ends_running_calls_and_refuses_waiting_calls(tmp_path, meeting):
     service = Service(most_processes=1)
     service.lambdas.publish(DEEDS)
     service.lambdas.publish(replace(DEEDS, name="other"))

@@ -13,7 +13,7 @@ from aws_emulator.lambda_service.recursion import follow
 from aws_emulator.lambda_service.schedules import Schedule, Schedules
 
 
-def test_an_event_is_accepted_at_once_and_runs_once(tmp_path, shared):
+def test_event_is_accepted_immediately_and_runs_once(tmp_path, shared):
     answer = shared.submit(do="append", file=str(tmp_path / "notes"), text="ran")
     assert (answer["StatusCode"], answer["Payload"].read()) == (202, b"")
     request = answer["ResponseMetadata"]["RequestId"]
@@ -35,7 +35,7 @@ def test_a_throttled_event_comes_again(meeting, tmp_path):
         assert service.buried == []
 
 
-def test_a_thousand_events_run_once_each_in_a_few_processes(tmp_path):
+def test_thousand_events_run_once_in_few_processes(tmp_path):
     notes = tmp_path / "notes"
     with serving(most_processes=3) as service:
         service.lambdas.publish(DEEDS)
@@ -95,7 +95,7 @@ def test_a_synchronous_call_after_sixteen_runs_is_refused(loop):
     assert run.split(";")[0] == trace.split(";")[0]
 
 
-def test_an_event_in_a_loop_is_stopped_after_sixteen_runs_and_becomes_a_dead_letter(loop):
+def test_looping_event_becomes_dead_letter_after_sixteen_runs(loop):
     with serving(most_processes=1) as service:
         service.lambdas.publish(DEEDS)
         service.submit(**{**loop, "how": "Event", "most": 20})
@@ -119,7 +119,7 @@ def test_a_function_that_may_call_itself_goes_on(loop):
         assert service.buried == []
 
 
-def test_schedules_fire_every_period_until_they_are_removed_or_all_is_closed(tmp_path):
+def test_schedules_fire_until_removed_or_closed(tmp_path):
     notes = tmp_path / "notes"
 
     def event(text):

@@ -44,7 +44,7 @@ def test_a_process_that_dies_is_reported_and_replaced(deed, how):
     assert answer["Log"].endswith("\tStatus: error\tError Type: Runtime.ExitError\n")
 
 
-def test_a_module_that_cannot_be_imported_fails_twice_and_is_no_init_to_bill():
+def test_failing_import_fails_twice_without_billed_init():
     with serving() as service:
         service.lambdas.publish(replace(DEEDS, handler="nowhere.handler"))
         answer = service.invoke()
@@ -59,7 +59,7 @@ def test_a_module_that_cannot_be_imported_fails_twice_and_is_no_init_to_bill():
     assert "\tInit Duration" not in log
 
 
-def test_the_log_of_an_invocation_is_what_lambda_writes(shared):
+def test_invocation_log_matches_lambda(shared):
     shared.invoke()
     answer = shared.invoke(do="speak", text="one\ntwo")
     request = answer["ResponseMetadata"]["RequestId"]
@@ -103,7 +103,7 @@ def test_report_lines_are_those_that_lambda_wrote():
     )
 
 
-def test_the_tail_is_the_last_four_kilobytes_and_comes_when_asked_for(shared):
+def test_tail_holds_last_four_kilobytes_on_request(shared):
     answer = shared.invoke(do="speak", text="x" * 5000)
     assert len(answer["Log"]) == 4096
     assert answer["Log"].startswith("xxx")
@@ -122,7 +122,7 @@ def test_memory_that_was_used_is_reported():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system does not report the memory of a process")
 @pytest.mark.parametrize("deed", [{"do": "swell", "mib": 200}, {"do": "swell", "mib": 200, "s": 60}])
-def test_a_function_out_of_memory_is_killed_without_a_word_of_its_own(deed):
+def test_function_out_of_memory_is_killed_silently(deed):
     """Once at its answer, and once while it goes on; its next call finds a new environment."""
     with serving() as service:
         service.lambdas.publish(DEEDS)
@@ -139,7 +139,7 @@ def test_a_function_out_of_memory_is_killed_without_a_word_of_its_own(deed):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system does not report the memory of a process")
-def test_children_count_but_not_what_they_share_with_the_function():
+def test_children_memory_counts_without_pages_shared_with_function():
     """80 MiB are within the 128 of the function, whoever shares them; three times 80 MiB are not."""
     with serving() as service:
         service.lambdas.publish(DEEDS)
@@ -148,7 +148,7 @@ def test_children_count_but_not_what_they_share_with_the_function():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system does not report the memory of a process")
-def test_a_module_that_is_too_large_for_its_function_fails_at_its_start():
+def test_too_large_module_fails_at_function_start():
     with serving() as service:
         large = replace(DEEDS, handler="start_deeds.handler", environment={"LARGE_MIB": "200"})
         service.lambdas.publish(large)
@@ -162,7 +162,7 @@ def test_a_module_that_is_too_large_for_its_function_fails_at_its_start():
     ]
 
 
-def test_talkative_functions_lose_the_beginning_of_what_they_said():
+def test_long_logs_lose_their_beginning():
     output = Output()
     os.write(output.descriptor, b"a\n" + b"x" * (5 << 20))
     (kept,) = output.take()

@@ -53,7 +53,7 @@ def test_who_is_not_there_is_not_found(shared, arguments, kind):
     assert response["Type"] == "User"
 
 
-def test_the_newest_version_is_live_and_older_ones_stay():
+def test_newest_version_is_live_and_older_versions_stay():
     registry = Registry("us-east-1", "123456789012", 1000)
     registry.publish(DEEDS)
     registry.publish(replace(DEEDS, version="2"))
@@ -111,7 +111,7 @@ def test_payloads_have_a_limit_to_the_byte(shared, kind, limit, status):
     )
 
 
-def test_an_answer_may_have_six_megabytes_and_no_more():
+def test_answer_has_at_most_six_megabytes():
     with serving() as service:
         service.lambdas.publish(DEEDS)
         assert len(service.invoke(do="fill", length=6_291_000)["Payload"]) == 6_291_000

@@ -46,7 +46,7 @@ def test_a_free_environment_goes_to_its_own_version(monkeypatch, meeting, tmp_pa
     assert (tmp_path / "order").read_text().split()[0] == first
 
 
-def test_a_time_out_kills_the_environment_and_all_it_started(tmp_path):
+def test_timeout_kills_environment_and_its_children(tmp_path):
     with serving() as service:
         service.lambdas.publish(replace(DEEDS, timeout_s=2.0))
         answer = service.invoke(do="hang", file=str(tmp_path / "pids"))
@@ -66,7 +66,7 @@ def test_a_time_out_kills_the_environment_and_all_it_started(tmp_path):
     assert answer["Log"].endswith("\tStatus: timeout\n")
 
 
-def test_an_init_that_takes_too_long_is_repeated_within_the_invocation(monkeypatch, tmp_path):
+def test_slow_init_is_repeated_within_invocation(monkeypatch, tmp_path):
     monkeypatch.setattr(environments, "INIT_LIMIT_S", 3.0)
     mark = {"SLOW_MARK": str(tmp_path / "mark")}
     with serving() as service:
@@ -78,7 +78,7 @@ def test_an_init_that_takes_too_long_is_repeated_within_the_invocation(monkeypat
     assert "\tInit Duration" not in answer["Log"]
 
 
-def test_an_init_that_never_ends_uses_up_the_function_s_time(monkeypatch, tmp_path):
+def test_endless_init_uses_whole_function_timeout(monkeypatch, tmp_path):
     monkeypatch.setattr(environments, "INIT_LIMIT_S", 0.3)
     always = {"SLOW_MARK": str(tmp_path / "mark"), "SLOW_ALWAYS": "yes"}
     with serving() as service:
@@ -90,7 +90,7 @@ def test_an_init_that_never_ends_uses_up_the_function_s_time(monkeypatch, tmp_pa
     assert re.findall(r"Phase: (\w+)\tStatus: (\w+)", answer["Log"]) == [("init", "timeout"), ("invoke", "timeout")]
 
 
-def test_an_event_that_is_throttled_until_it_is_too_old_becomes_a_dead_letter():
+def test_event_throttled_too_long_becomes_dead_letter():
     with serving() as service:
         service.lambdas.publish(replace(DEEDS, max_event_age_s=0.5))
         service.lambdas.reserve("deeds", 0)
@@ -105,7 +105,7 @@ def test_an_event_that_is_throttled_until_it_is_too_old_becomes_a_dead_letter():
 
 
 @pytest.mark.parametrize("retries", [0, 2])
-def test_an_event_that_fails_is_tried_again_as_often_as_allowed(monkeypatch, retries):
+def test_failed_event_is_retried_up_to_the_limit(monkeypatch, retries):
     monkeypatch.setattr(async_events, "FAILED_S", 0.05)
     with serving() as service:
         service.lambdas.publish(replace(DEEDS, max_retries=retries))
@@ -117,7 +117,7 @@ def test_an_event_that_fails_is_tried_again_as_often_as_allowed(monkeypatch, ret
     assert (letter.error_code, letter.error_message) == (200, "y" * 1024)
 
 
-def test_pauses_between_attempts_grow_and_end_with_the_event():
+def test_retry_pauses_grow_until_event_expires():
     registry = Registry("us-east-1", "123456789012", 1000)
     registry.publish(replace(DEEDS, max_event_age_s=100.0))
     event = async_events.Event(registry.resolve("deeds", None), None, endless=False)

@@ -86,7 +86,7 @@ running.stop()
 """
 
 
-def test_the_folder_alone_runs_a_function_that_writes_to_a_bucket(tmp_path):
+def test_standalone_folder_runs_function_that_writes_to_bucket(tmp_path):
     away, use = tmp_path / "away", tmp_path / "use"
     shutil.copytree(FOLDER, away / "aws_emulator", ignore=shutil.ignore_patterns("__pycache__"))
     use.mkdir()
@@ -105,7 +105,7 @@ def test_the_folder_alone_runs_a_function_that_writes_to_a_bucket(tmp_path):
     assert Path(module) == away / "aws_emulator/account.py"
 
 
-def test_it_imports_what_its_distribution_asks_for_and_no_more():
+def test_emulator_imports_only_its_declared_dependencies():
     """Imports inside functions count too."""
     lines = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())["project"]["dependencies"]
     distributions = {re.match(r"[\w-]+", line)[0] for line in lines}

@@ -68,7 +68,7 @@ def topic(*addresses):
     )
 
 
-def test_a_topic_keeps_its_name_when_its_subscriptions_change(cloud, stacks):
+def test_topic_keeps_name_when_subscriptions_change(cloud, stacks):
     assert create(stacks, topic("a@example.com", "b@example.com")) == "CREATE_COMPLETE"
     before = physical(stacks)
     assert update(stacks, topic("b@example.com", "c@example.com")) == "UPDATE_COMPLETE"
@@ -77,7 +77,7 @@ def test_a_topic_keeps_its_name_when_its_subscriptions_change(cloud, stacks):
     assert sorted(one["Endpoint"] for one in found) == ["b@example.com", "c@example.com"]
 
 
-def test_only_an_update_of_a_template_without_a_transform_is_refused_when_nothing_changes(stacks):
+def test_unchanged_update_is_refused_only_without_transform(stacks):
     wanted = topic("a@example.com")
     assert create(stacks, wanted) == "CREATE_COMPLETE"
     assert update(stacks, wanted) == "UPDATE_COMPLETE"
@@ -87,7 +87,7 @@ def test_only_an_update_of_a_template_without_a_transform_is_refused_when_nothin
         update(stacks, plain.replace("a@", "b@"))
 
 
-def test_a_change_set_without_changes_has_failed_with_or_without_a_transform(stacks):
+def test_change_set_without_changes_fails_with_any_template(stacks):
     wanted = topic("a@example.com")
     assert create(stacks, wanted) == "CREATE_COMPLETE"
     for name, text in (("transformed", wanted), ("plain", wanted.partition("\n")[2])):
@@ -104,7 +104,7 @@ def test_a_change_set_without_changes_has_failed_with_or_without_a_transform(sta
             stacks.describe_change_set(ChangeSetName=made["Id"])
 
 
-def test_a_policy_that_cannot_be_added_to_all_its_roles_is_on_none(cloud, stacks):
+def test_policy_that_fails_for_one_role_has_none(cloud, stacks):
     iam = cloud.client("iam")
     iam.create_role(RoleName="outside", AssumeRolePolicyDocument="{}")
     text = resources(
@@ -126,7 +126,7 @@ def test_a_rule_whose_targets_are_refused_goes_too(cloud, stacks):
     assert cloud.client("events").list_rules(NamePrefix=STACK)["Rules"] == []
 
 
-def test_lambdas_defaults_hold_again_when_the_settings_of_events_are_deleted():
+def test_lambda_defaults_return_when_event_settings_are_deleted():
     registry = Registry("us-east-1", "123456789012", 1000)
     functions = Functions(registry, (Path(),))
     functions.set("one", {"Handler": "one.handler", "Role": "role"})

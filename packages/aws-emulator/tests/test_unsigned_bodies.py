@@ -39,20 +39,20 @@ def connection(port):
         yield connection
 
 
-def test_a_large_body_without_a_key_is_refused_before_it_has_arrived(connection, received):
+def test_large_unsigned_body_is_refused_before_it_arrives(connection, received):
     connection.sendall(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 300000000\r\n\r\n" + b"x" * MEGABYTE)
     assert connection.makefile("rb").read().startswith(b"HTTP/1.1 403 ")
     assert received == [b""]
 
 
-def test_a_chunked_body_without_a_key_is_refused_before_it_ends(connection, received):
+def test_chunked_unsigned_body_is_refused_before_it_ends(connection, received):
     chunk = b"%x\r\n%b\r\n" % (MEGABYTE, b"x" * MEGABYTE)
     connection.sendall(b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk)
     assert connection.makefile("rb").readline().startswith(b"HTTP/1.1 403 ")
     assert received == [b""]
 
 
-def test_after_a_small_body_without_a_key_the_connection_goes_on(port, received):
+def test_connection_continues_after_small_unsigned_body(port, received):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     for headers in ({}, {"Authorization": "key"}):
         connection.request("POST", "/", b"small", headers)

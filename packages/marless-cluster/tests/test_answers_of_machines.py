@@ -128,7 +128,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_an_answer_that_differs_from_its_task_costs_no_attempt_and_is_asked_elsewhere(lie, pool, tmp_path):
+def test_mismatched_answer_costs_no_attempt_and_is_reassigned(lie, pool, tmp_path):
     run, agents = pool(liar(**LIES[lie]), honest)
     report = attempt(run)
     assert report.outcome == "answered", report.detail
@@ -138,7 +138,7 @@ def test_an_answer_that_differs_from_its_task_costs_no_attempt_and_is_asked_else
     assert agents.calls == {"agent0": 1, "agent1": 1}
 
 
-def test_who_answers_wrongly_again_and_again_is_named_in_one_line_and_leaves_nothing(pool, tmp_path):
+def test_repeatedly_wrong_machine_is_named_and_stores_nothing(pool, tmp_path):
     run, _ = pool(liar(answer=with_ref(sha256="0" * 64)))
     report = attempt(run)
     assert report.outcome == "crash"
@@ -147,7 +147,7 @@ def test_who_answers_wrongly_again_and_again_is_named_in_one_line_and_leaves_not
     assert FileStorage(tmp_path / "run" / "objects").list("") == []
 
 
-def test_an_object_that_an_earlier_attempt_has_stored_counts_as_it_is(pool, tmp_path):
+def test_object_of_earlier_attempt_is_accepted_unchanged(pool, tmp_path):
     storage = FileStorage(tmp_path / "run" / "objects")
     for key, body in HONEST.items():
         storage.put(key, body)
@@ -156,7 +156,7 @@ def test_an_object_that_an_earlier_attempt_has_stored_counts_as_it_is(pool, tmp_
 
 
 @pytest.mark.parametrize("is_damaged", [True, False])
-def test_an_object_that_is_damaged_here_is_no_fault_of_the_machine(is_damaged, pool, tmp_path):
+def test_locally_damaged_object_is_not_machine_fault(is_damaged, pool, tmp_path):
     read = codec.reference("rounds/000000/initialise.policies.safetensors", b"policies")
     body = b"policies" if not is_damaged else b"policie5"
     FileStorage(tmp_path / "run" / "objects").put(read.key, body)
@@ -183,7 +183,7 @@ def test_an_object_that_is_damaged_here_is_no_fault_of_the_machine(is_damaged, p
         assert agents.calls["agent0"] > 1
 
 
-def test_a_machine_with_a_wrong_answer_is_asked_last_until_it_gives_a_right_one(pool, tmp_path):
+def test_machine_with_wrong_answer_is_asked_last(pool, tmp_path):
     lies = iter([True])
     run, agents = pool(lambda call, body: says(call, body, objects={} if next(lies, False) else HONEST), honest)
     storage = FileStorage(tmp_path / "run" / "objects")
@@ -196,7 +196,7 @@ def test_a_machine_with_a_wrong_answer_is_asked_last_until_it_gives_a_right_one(
     assert agents.calls["agent0"] == 2 and not agents.agents()["agent0"].is_last_choice
 
 
-def test_a_task_waits_for_a_machine_that_is_busy_rather_than_for_a_wrong_answer(pool, tmp_path):
+def test_task_prefers_busy_machine_over_wrong_machine(pool, tmp_path):
     other = threading.Event()
 
     def slow(call, body):
@@ -216,7 +216,7 @@ def test_a_task_waits_for_a_machine_that_is_busy_rather_than_for_a_wrong_answer(
     assert agents.calls["agent0"] == 1
 
 
-def test_a_run_with_one_slot_takes_that_of_another_machine_after_a_wrong_answer(tmp_path):
+def test_run_with_one_slot_replaces_wrong_machine(tmp_path):
     agents = StandIns(liar(objects={}), honest)
     with separate_dial_in_pools(agents, MODULES, tmp_path / "logs") as pools:
         lane = pools.lane("one", tmp_path / "run" / "objects")
@@ -232,7 +232,7 @@ def test_a_run_with_one_slot_takes_that_of_another_machine_after_a_wrong_answer(
         lambda call: struct.pack("<IQ", 10, 1 << 30),
     ],
 )
-def test_frames_that_no_worker_sends_end_its_attempt_at_once(answer, pool):
+def test_invalid_frames_end_the_attempt_immediately(answer, pool):
     run, _ = pool(lambda call, body: [answer(call)])
     report = attempt(run)
     assert report.outcome == "crash" and "wrote into the pipe" in report.detail
@@ -242,7 +242,7 @@ class Late:
     is_in_doubt = True
 
 
-def test_the_time_out_of_a_machine_that_may_be_silent_is_not_its_task_s(pool):
+def test_timeout_of_silent_machine_differs_from_task_timeout(pool):
     run, agents = pool(lambda call, body: (), honest)
     agents.agents()["agent0"].pulses = (Late(),)
     run.invoke(Attempt("learner", replace(TASK, timeout_s=0.2)))
@@ -290,13 +290,13 @@ def flipping(draw, on_the_way):
     ("seed", "flips"), [(1, 20), *(pytest.param(seed, 250, marks=pytest.mark.slow) for seed in (2, 3))]
 )
 @pytest.mark.parametrize("on_the_way", [True, False])
-def test_a_bit_that_changes_in_an_answer_reaches_no_object_of_the_run(on_the_way, seed, flips, pool, tmp_path):
+def test_flipped_bit_of_answer_reaches_no_object(on_the_way, seed, flips, pool, tmp_path):
     run, agents = pool(flipping(random.Random(seed), on_the_way))
     flip_and_compare(run, agents, tmp_path, flips)
     assert agents.calls["agent0"] > flips
 
 
-def test_the_objects_of_the_task_are_those_of_its_answer():
+def test_objects_of_task_equal_objects_of_answer():
     assert {ref.key: ref for ref in HONEST.answer.objects.values()} == {
         key: codec.reference(key, body) for key, body in HONEST.items()
     }

@@ -46,7 +46,7 @@ def weights(folder, name):
     return json.loads((folder / "runs" / name / "summary.json").read_text())["weights_sha256"]
 
 
-def test_a_run_on_workers_that_dial_in_has_the_bytes_of_one_on_this_machine(place, marless):
+def test_dialled_in_workers_give_local_bytes(place, marless):
     """Three groups learn as one and a half each there, and in one learner here."""
     folder, address = place
     settings = ("task.name=mpe/simple_spread", "actors.rollouts=3")
@@ -62,7 +62,7 @@ def test_a_run_on_workers_that_dial_in_has_the_bytes_of_one_on_this_machine(plac
 
 
 @pytest.mark.slow
-def test_a_driver_that_is_killed_goes_on_with_workers_that_dial_again(place, marless):
+def test_killed_driver_continues_with_redialling_workers(place, marless):
     folder, address = place
     run = ("train", *SMALL, "stop.rounds=12", "--run", "killed", "--machines", address)
     process, metrics = command(folder, *run), folder / "runs/killed/metrics.jsonl"
@@ -82,7 +82,7 @@ def test_a_driver_that_is_killed_goes_on_with_workers_that_dial_again(place, mar
 
 
 @pytest.mark.conformance
-def test_a_network_that_changes_bits_changes_no_byte_of_a_run(place, marless):
+def test_network_that_flips_bits_changes_no_byte(place, marless):
     folder, port = place[0], free_port()
     relay = Relay(port)
     timeouts = [f"functions.{name}.timeout_s=5" for name in ("actor", "learner", "evaluator")]
@@ -103,7 +103,7 @@ def test_a_network_that_changes_bits_changes_no_byte_of_a_run(place, marless):
     assert weights(folder, "flipped") == weights(folder, "unflipped")
 
 
-def test_a_study_on_workers_that_dial_in_has_the_weights_of_its_runs_alone(place, marless):
+def test_study_with_dialled_in_workers_has_separate_weights(place, marless):
     folder, address = place
     (folder / "alone").mkdir()
     study(folder / "there.toml", *settings_of(TWO))
@@ -114,7 +114,7 @@ def test_a_study_on_workers_that_dial_in_has_the_weights_of_its_runs_alone(place
 
 
 @pytest.mark.conformance
-def test_a_study_that_was_stopped_while_nobody_was_there_goes_on_with_the_weights_of_its_runs_alone(place, shell):
+def test_study_stopped_without_workers_continues_with_same_weights(place, shell):
     folder, address = place
     study(folder / "waited.toml", *settings_of(TWO))
     interrupted_alone(folder, "study", "waited.toml", "--machines", "127.0.0.1:0")
@@ -127,7 +127,7 @@ def test_a_study_that_was_stopped_while_nobody_was_there_goes_on_with_the_weight
 
 
 @pytest.mark.conformance
-def test_an_ablation_stops_at_the_first_signal_while_nobody_is_there_and_goes_on(place):
+def test_ablation_without_workers_stops_at_signal_and_continues(place):
     folder, address = place
     few = ("ablate", *SMALL, "stop.rounds=2", "--arms", "marless-minus", "--seeds", "1-2", "--out", "waits")
     interrupted_alone(folder, *few, "--machines", "127.0.0.1:0")
@@ -135,7 +135,7 @@ def test_an_ablation_stops_at_the_first_signal_while_nobody_is_there_and_goes_on
 
 
 @pytest.mark.conformance
-def test_an_ablation_gives_each_run_a_worker_that_has_dialled_in(place):
+def test_ablation_gives_each_run_a_dialled_in_worker(place):
     folder, address = place
     few = (*SMALL, "stop.rounds=2", "--arms", "marless-minus,packed", "--seeds", "1-2", "--out", "few")
     output = ended(command(folder, "ablate", *few, "--machines", address, "--workers", "4"))
@@ -143,7 +143,7 @@ def test_an_ablation_gives_each_run_a_worker_that_has_dialled_in(place):
 
 
 @pytest.mark.conformance
-def test_tasks_of_other_machines_ask_resources_of_the_driver_s(place, marless):
+def test_tasks_of_other_machines_use_driver_resources(place, marless):
     folder, address = place
     run = (
         *SMALL[1:],
@@ -160,7 +160,7 @@ def test_tasks_of_other_machines_ask_resources_of_the_driver_s(place, marless):
 
 
 @pytest.mark.conformance
-def test_what_a_worker_cannot_import_ends_the_run_in_one_line(place):
+def test_module_missing_on_worker_ends_run(place):
     folder, port = place[0], free_port()
     address = f"127.0.0.1:{port}"
     agent = command(folder, "worker", address, "--workers", "1", "--patience", "5", paths=MODULES[:2])
@@ -184,7 +184,7 @@ def test_what_a_worker_cannot_import_ends_the_run_in_one_line(place):
         ('tokens = "token"', "machines.toml: there is no tokens here"),
     ],
 )
-def test_a_driver_that_cannot_listen_says_why_in_one_line(place, marless, argv, line, shell):
+def test_driver_that_cannot_listen_is_one_line(place, marless, argv, line, shell):
     shell.export(MARLESS_TOKEN="a token that both sides hold")
     if isinstance(argv, str):
         Path("machines.toml").write_text(argv)
@@ -204,13 +204,13 @@ def test_a_driver_that_cannot_listen_says_why_in_one_line(place, marless, argv, 
         (("127.0.0.1:1", "--patience", "-1"), "is not a number of seconds"),
     ],
 )
-def test_a_worker_that_cannot_dial_says_why_in_one_line(marless, argv, line):
+def test_worker_that_cannot_dial_is_one_line(marless, argv, line):
     said = marless("worker", *argv)
     assert (said.code, len(said.err)) == (USER_ERROR, 1)
     assert line in said.err[0]
 
 
-def test_a_worker_that_has_never_served_says_so_by_its_exit_code(marless, shell):
+def test_exit_code_tells_that_worker_never_served(marless, shell):
     shell.export(MARLESS_TOKEN="a token that both sides hold")
     said = marless("worker", f"127.0.0.1:{free_port()}", "--workers", "1", "--patience", "0")
     assert said.code == UNFINISHED
@@ -218,7 +218,7 @@ def test_a_worker_that_has_never_served_says_so_by_its_exit_code(marless, shell)
 
 
 @pytest.mark.parametrize("backend", [ListeningBackend, RayBackend])
-def test_a_learner_on_a_gpu_is_refused_where_workers_dial_in(backend, tmp_path, shell):
+def test_gpu_learner_is_refused_with_dialled_in_workers(backend, tmp_path, shell):
     shell.cd(tmp_path)
     config = convert({"task": {"name": "toy/signal"}, "algorithm": {"engine": "torch", "device": "cuda"}}, "a test")
     folder = RunFolder(tmp_path)
@@ -243,7 +243,7 @@ def interrupted_alone(folder, *argv):
     return ended(process, 128 + signal.SIGINT, limit_s=60)
 
 
-def test_a_driver_with_a_token_that_its_user_alone_can_read_stops_at_the_first_signal_while_nobody_is_there(tmp_path):
+def test_driver_with_private_token_stops_without_workers(tmp_path):
     output = interrupted_alone(tmp_path, "train", *SMALL, "attempts=1", "--run", "alone", "--machines", "127.0.0.1:0")
     assert "stopped after round 0" in output and "marless resume" in output
     token = tmp_path / "config/marless/token"

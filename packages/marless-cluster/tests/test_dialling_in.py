@@ -123,14 +123,14 @@ def run(tmp_path, shell):
         each.close()
 
 
-def test_a_worker_with_another_token_is_refused_on_both_sides():
+def test_worker_with_other_token_is_refused_by_both():
     with listening() as listener:
         assert "another token" in refusal(listener, token=b"0123456789abcdeg")
         assert told(listener, "another token").startswith("refused a worker of 127.0.0.1")
         assert spare(listener) == 0
 
 
-def test_another_version_is_refused_and_both_sides_name_both():
+def test_other_version_is_refused_and_both_are_named():
     with listening() as listener:
         line = refusal(listener, badge=Badge("marless 2", "any"))
         assert "marless 1" in line and "marless 2" in line
@@ -146,7 +146,7 @@ def test_another_processor_is_refused_unless_any_will_do():
         idle(listener, 1)
 
 
-def test_a_worker_without_kernels_is_refused_where_runs_compute_by_them():
+def test_worker_without_kernels_is_refused_for_kernel_runs():
     with closing(Listener(HERE, TOKEN, replace(BADGE, kernels=True))) as listener:
         assert "algorithm.engine=native" in refusal(listener)
         assert told(listener, "C compiler").startswith("refused a worker of 127.0.0.1")
@@ -156,7 +156,7 @@ def test_a_worker_without_kernels_is_refused_where_runs_compute_by_them():
         idle(listener, 2)
 
 
-def test_a_worker_with_other_code_is_refused_and_its_task_is_served_by_another(run, tmp_path, shell):
+def test_worker_with_other_code_is_refused_and_replaced(run, tmp_path, shell):
     """The second one has the run's file: it is taken."""
     shell.import_from(tmp_path)
     (tmp_path / "somebodys_simulator.py").write_text("")
@@ -177,7 +177,7 @@ def test_a_worker_with_other_code_is_refused_and_its_task_is_served_by_another(r
             said(collect(invoker, 1)["task"])
 
 
-def test_any_processor_serves_runs_that_have_the_same_bytes_on_each():
+def test_any_processor_serves_runs_with_portable_bytes():
     with (
         closing(Listener(HERE, TOKEN, replace(BADGE, processor=""))) as listener,
         serving(listener, badge=replace(BADGE, processor="an older one")),
@@ -186,7 +186,7 @@ def test_any_processor_serves_runs_that_have_the_same_bytes_on_each():
         idle(listener, 2)
 
 
-def test_a_proof_that_was_heard_before_is_worth_nothing():
+def test_replayed_proof_is_refused():
     async def replay(listener):
         line, greeting, answer = await recorded_dial(listener, TOKEN, BADGE)
         stream = await connected(listener)
@@ -201,7 +201,7 @@ def test_a_proof_that_was_heard_before_is_worth_nothing():
         idle(listener, 0)
 
 
-def test_the_driver_s_own_proof_is_none_of_a_worker():
+def test_proof_of_driver_is_refused_from_worker():
     async def reflect(listener):
         stream = await connected(listener)
         stream.writer.write(b"marless dial-in 1\n")
@@ -215,7 +215,7 @@ def test_the_driver_s_own_proof_is_none_of_a_worker():
         told(listener, "another token")
 
 
-def test_first_words_of_more_than_a_page_end_the_connection():
+def test_too_long_greeting_ends_the_connection():
     async def announce(listener):
         stream = await connected(listener)
         stream.writer.write(b"marless dial-in 1\n" + struct.pack("<I", 4097))
@@ -226,7 +226,7 @@ def test_first_words_of_more_than_a_page_end_the_connection():
         told(listener, "more than 4,096 bytes")
 
 
-def test_peers_that_take_their_time_are_hung_up_on_and_keep_no_worker_out_for_longer():
+def test_slow_peers_are_disconnected_and_block_no_worker():
     async def dawdle(listener):
         streams = [await connected(listener) for _ in range(150)]  # more than there are places
         streams[0].writer.write(b"m")
@@ -241,7 +241,7 @@ def test_peers_that_take_their_time_are_hung_up_on_and_keep_no_worker_out_for_lo
 
 
 @pytest.mark.parametrize("greets", [False, True])
-def test_more_strangers_than_there_are_places_keep_no_worker_out(greets):
+def test_too_many_strangers_block_no_worker(greets):
     async def stand_about(listener, over):
         streams = [await connected(listener) for _ in range(300)]
         for stream in streams if greets else ():
@@ -284,7 +284,7 @@ def test_what_is_said_of_strangers_has_an_end():
 
 
 @pytest.mark.parametrize("ways", [{"up"}, {"down"}, {"up", "down"}])
-def test_a_machine_that_is_silent_behind_a_relay_is_lost_while_its_process_computes(ways, run):
+def test_silent_machine_behind_relay_is_lost_while_computing(ways, run):
     with listening(beat_s=0.3) as listener:
         relay = Relay(listener.address.port)
         with serving(listener, port=relay.port, beat_s=0.3):
@@ -304,7 +304,7 @@ def test_a_machine_that_is_silent_behind_a_relay_is_lost_while_its_process_compu
 
 
 @pytest.mark.parametrize("way", ["up", "down"])
-def test_a_bit_that_changes_on_the_way_costs_its_task_no_attempt(way, run):
+def test_flipped_bit_costs_its_task_no_attempt(way, run):
     text = "x" * 300_000
     with listening() as listener:
         relay = Relay(listener.address.port)
@@ -318,7 +318,7 @@ def test_a_bit_that_changes_on_the_way_costs_its_task_no_attempt(way, run):
         assert "served elsewhere" in report.remarks[0] and not relay.flips
 
 
-def test_a_slot_that_is_refused_once_leaves_an_agent_that_serves(run):
+def test_slot_refused_once_leaves_its_agent_serving(run):
     with listening() as listener:
         relay = Relay(listener.address.port)
         with serving(listener, port=relay.port) as lines:
@@ -347,7 +347,7 @@ def test_machines_that_join_and_leave_are_named(run):
         assert not noted(invoker.own.logs)
 
 
-def test_nothing_is_asked_of_a_connection_that_has_ended():
+def test_ended_connection_gets_no_task():
     async def end_and_begin():
         server_end, client_end = socket.socketpair()
         reader, writer = await asyncio.open_connection(sock=server_end)
@@ -369,7 +369,7 @@ def test_nothing_is_asked_of_a_connection_that_has_ended():
     asyncio.run(end_and_begin())
 
 
-def test_a_connection_that_has_ended_is_not_taken_although_it_is_still_among_the_idle(run):
+def test_ended_idle_connection_is_not_taken(run):
     with listening() as listener, serving(listener):
         idle(listener, 1)
         [agent] = listener.agents().values()
@@ -378,7 +378,7 @@ def test_a_connection_that_has_ended_is_not_taken_although_it_is_still_among_the
         assert said(ask(run(listener), "echo", "said")) == "said"
 
 
-def test_a_connection_that_is_cut_inside_a_frame_costs_its_task_no_attempt(run):
+def test_connection_cut_inside_frame_costs_no_attempt(run):
     half = frame(TaskEnded(1.0, 1.0, 1.0, 1.0), b'"forged"')[:-3]
     with listening() as listener:
         impostor = Impostor(listener, TOKEN, BADGE, half)
@@ -393,7 +393,7 @@ def test_a_connection_that_is_cut_inside_a_frame_costs_its_task_no_attempt(run):
         assert report.remarks == ("the connection to impostor was lost; its task is served elsewhere",)
 
 
-def test_the_run_whose_machine_was_lost_does_not_wait_for_others_in_turn(tmp_path, shell):
+def test_run_that_lost_its_machine_skips_the_queue(tmp_path, shell):
     shell.import_from(CONTRACTS)
     with listening() as listener, dial_in_pool(listener, MODULES, tmp_path / "logs") as pool:
         pool._start_s = 60.0  # as of imports on a slow machine, which the run of a process pays that it has ended
@@ -416,7 +416,7 @@ def test_the_run_whose_machine_was_lost_does_not_wait_for_others_in_turn(tmp_pat
     ("announced", "raw", "line"),
     [(struct.pack("<IQ", 9, 1 << 63), False, "longer than any message"), (b"\1\xff\xff\xff\xff", True, "none of ours")],
 )
-def test_a_frame_that_no_memory_holds_ends_the_connection_in_one_line(run, announced, raw, line):
+def test_too_large_frame_ends_connection_in_one_line(run, announced, raw, line):
     with listening() as listener:
         Impostor(listener, TOKEN, BADGE, announced, stays=True, raw=raw)
         idle(listener, 1)
@@ -432,7 +432,7 @@ def test_a_frame_that_no_memory_holds_ends_the_connection_in_one_line(run, annou
             assert "\n" not in report.detail
 
 
-def test_what_a_task_did_not_write_itself_is_its_worker_s_crash(run):
+def test_unwritten_result_is_crash_of_worker(run):
     with listening() as listener:
         Impostor(listener, TOKEN, BADGE, frame(TaskEnded(1.0, 1.0, 1.0, 1.0), b'"forged"'), stays=True)
         idle(listener, 1)
@@ -441,7 +441,7 @@ def test_what_a_task_did_not_write_itself_is_its_worker_s_crash(run):
         assert collect(invoker, 1)["run/1/sample"].outcome == "crash"
 
 
-def test_a_run_that_waits_for_workers_says_so_and_goes_on(run):
+def test_run_reports_wait_for_workers_and_continues(run):
     with listening() as listener:
         invoker, began = run(listener), time.monotonic()
         begin(invoker, "run/1/sample", "echo", "said")
@@ -466,7 +466,7 @@ class Busy(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_a_run_whose_resource_asks_to_be_left_alone_says_so(run):
+def test_run_reports_pause_asked_by_resource(run):
     busy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Busy)
     busy.stopping = threading.Event()
     with listening() as listener, serving(listener), loopback_serving(busy):
@@ -488,7 +488,7 @@ class Expecting(Listener):
         return {**super().agents(), **self.far}
 
 
-def test_a_task_waits_for_a_connection_that_is_on_its_way(run):
+def test_task_waits_for_connection_under_way(run):
     with closing(Expecting(HERE, TOKEN, BADGE)) as listener:
         invoker = run(listener)
         begin(invoker, "run/1/sample", "echo", "said")
@@ -513,7 +513,7 @@ def test_slots_are_those_that_are_connected(run):
             invoker.wait(0.05)
 
 
-def test_a_worker_is_busy_for_the_share_of_its_time_that_its_tasks_took(run):
+def test_worker_busy_share_follows_task_time(run):
     with listening() as listener:
         invoker = run(listener)
         assert invoker.own.scheduler.busy_share() == 0.0  # nobody is connected
@@ -528,7 +528,7 @@ def at_once(shifts):
     return max(sum(began <= at < ended for _, _, began, ended in shifts) for _, _, at, _ in shifts)
 
 
-def test_code_of_others_keeps_its_processes_and_no_agent_works_at_more_tasks_than_its_slots(tmp_path, shell):
+def test_user_code_keeps_processes_and_slots_stay_limited(tmp_path, shell):
     for folder in (CONTRACTS, tmp_path):
         shell.import_from(folder)
     (tmp_path / "echo_too.py").write_text("from echo import handle\n")
@@ -549,7 +549,7 @@ def test_code_of_others_keeps_its_processes_and_no_agent_works_at_more_tasks_tha
     assert len(list((tmp_path / "run/workers").glob("*.log"))) <= 6
 
 
-def test_runs_that_are_compared_have_a_slot_each_and_another_one_when_its_agent_leaves(tmp_path, shell):
+def test_compared_runs_have_one_slot_and_replace_it(tmp_path, shell):
     shell.import_from(CONTRACTS)
     with (
         listening() as listener,
@@ -589,7 +589,7 @@ def certificate(folder):
     return paths
 
 
-def test_what_passes_is_encrypted_where_that_is_asked_for(run, tmp_path):
+def test_traffic_is_encrypted_on_request(run, tmp_path):
     paths = certificate(tmp_path)
     with listening(tls=encryption.of_driver(*paths)) as listener:
         trusting = encryption.of_worker(paths[0])
@@ -603,7 +603,7 @@ def test_what_passes_is_encrypted_where_that_is_asked_for(run, tmp_path):
         thread.join()
 
 
-def test_an_agent_that_encrypts_otherwise_than_its_driver_says_so(tmp_path):
+def test_agent_with_other_encryption_than_driver_says_so(tmp_path):
     paths = certificate(tmp_path)
     (tmp_path / "other").mkdir()
     stranger = certificate(tmp_path / "other")[0]
@@ -624,12 +624,12 @@ def test_an_address_in_use_is_one_line():
 @pytest.mark.parametrize(
     "text", ["", "7777", "node", "node:", "node:70000", "node:1:2", "a b:1", "[::1:7777", "a..b:1", f"{'n' * 70}:1"]
 )
-def test_a_text_that_is_no_address_is_one_line(text):
+def test_text_without_address_is_one_line(text):
     with pytest.raises(DialInError, match="is not HOST:PORT"):
         address_of(text)
 
 
-def test_an_address_of_the_newer_protocol_is_read_and_written_in_brackets():
+def test_ipv6_address_is_read_and_written_in_brackets():
     assert address_of("[::1]:7777") == Address("::1", 7777)
     assert str(Address("::1", 7777)) == "[::1]:7777"
     assert str(address_of("[fe80::1%eth0]:7777")) == "[fe80::1%eth0]:7777"
@@ -643,7 +643,7 @@ def test_a_port_beyond_the_last_is_named():
 @pytest.mark.parametrize(
     ("host", "reached"), [("", {"127.0.0.1", "::1"}), ("127.0.0.1", {"127.0.0.1"}), ("::1", {"::1"})]
 )
-def test_where_no_host_is_named_both_protocols_reach_the_driver(host, reached):
+def test_unnamed_host_is_reached_by_both_protocols(host, reached):
     if not socket.has_dualstack_ipv6():
         reached = reached - {"::1"} if "127.0.0.1" in reached else pytest.skip("no IPv6 here")
     with closing(listening_socket(Address(host, 0))) as listener:
@@ -655,7 +655,7 @@ def test_where_no_host_is_named_both_protocols_reach_the_driver(host, reached):
     assert answered == reached
 
 
-def test_a_name_with_addresses_of_both_protocols_means_the_older_one():
+def test_host_with_both_protocols_uses_ipv4():
     families = {entry[0] for entry in socket.getaddrinfo("localhost", 1)}
     with closing(listening_socket(Address("localhost", 0))) as listener:
         assert listener.family == (socket.AF_INET if socket.AF_INET in families else socket.AF_INET6)
@@ -688,7 +688,7 @@ def test_a_web_server_is_no_driver():
         server.server_close()
 
 
-def test_an_agent_dials_on_while_something_hangs_up_as_a_tunnel_does_before_its_driver_is_there():
+def test_agent_redials_while_tunnel_hangs_up_before_driver():
     async def hang_up(reader, writer):
         writer.close()
 
@@ -706,7 +706,7 @@ def test_an_agent_dials_on_while_something_hangs_up_as_a_tunnel_does_before_its_
         asyncio.run(dialler.dial())
 
 
-def test_a_worker_whose_driver_stays_away_loses_its_patience():
+def test_worker_of_missing_driver_gives_up():
     with listening() as listener:
         address = listener.address
     lines = []
@@ -715,7 +715,7 @@ def test_a_worker_whose_driver_stays_away_loses_its_patience():
     assert "no driver answers" in lines[0]
 
 
-def test_a_task_that_goes_on_before_its_objects_are_stored_hears_all_the_same_that_one_was_there(run, tmp_path):
+def test_early_continuing_task_still_learns_of_stored_object(run, tmp_path):
     root = tmp_path / "run" / "objects"
     FileStorage(root).put("a/there", b"first")
     with listening() as listener, serving(listener):
@@ -728,7 +728,7 @@ def test_a_task_that_goes_on_before_its_objects_are_stored_hears_all_the_same_th
     assert [(root / "a" / name).read_bytes() for name in ("there", "new")] == [b"first", b"new"]
 
 
-def test_a_worker_reads_and_stores_objects_of_its_run_alone(run, tmp_path):
+def test_worker_accesses_only_objects_of_its_run(run, tmp_path):
     with listening() as listener, serving(listener):
         invoker = run(listener)
         begin(invoker, "run/1/sample", "sleep", 0.0)

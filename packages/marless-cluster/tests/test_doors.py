@@ -14,7 +14,7 @@ from marless_cluster.remote.pulse import Pulse
 from marless_cluster.remote.strangers import Strangers
 
 
-def test_machines_that_join_and_leave_are_a_line_each_time():
+def test_each_joining_or_leaving_machine_is_one_line():
     census = Census(pause_s=0.0)
     assert census.news(Counter()) == []
     assert census.news(Counter(node7=4)) == ["node7 has joined with 4 slots; 1 machine with 4 slots connected"]
@@ -32,13 +32,13 @@ def test_many_machines_at_once_are_one_short_line():
     assert line.endswith("and 96 more; 100 machines with 800 slots connected")
 
 
-def test_machines_that_come_and_go_without_end_are_no_line_each():
+def test_endlessly_changing_machines_are_summarised():
     census = Census(pause_s=1000.0)
     assert len(census.news(Counter(node7=1))) == 1
     assert [census.news(Counter({f"node{number}": 1})) for number in range(100)] == [[]] * 100
 
 
-def test_what_a_driver_has_noted_is_read_by_others_and_a_damaged_file_is_none(tmp_path):
+def test_driver_notes_are_readable_and_damaged_file_ignored(tmp_path):
     folder = tmp_path / "workers"
     assert not noted(folder)
     note(folder, Counter(node7=4))
@@ -71,7 +71,7 @@ async def stand(strangers, address, begins, left):
         ([("a", True), ("b", False), ("c", False)], ("b", False)),
     ],
 )
-def test_at_a_full_door_the_address_with_most_loses_a_place_and_there_who_has_not_begun(here, loses):
+def test_full_door_evicts_unstarted_peer_of_busiest_address(here, loses):
     async def crowd():
         strangers, left = Strangers(patience_s=1000.0, places=3), []
         everybody = []
@@ -92,7 +92,7 @@ def test_at_a_full_door_the_address_with_most_loses_a_place_and_there_who_has_no
     asyncio.run(crowd())
 
 
-def test_who_begins_to_speak_has_the_rest_of_its_time_and_who_does_not_a_part():
+def test_started_greeting_has_full_time_and_unstarted_less():
     async def look():
         loop, strangers = asyncio.get_running_loop(), Strangers(patience_s=1000.0)
         async with asyncio.timeout(None) as timeout:
@@ -121,7 +121,7 @@ async def turns(count):
         await asyncio.sleep(0)
 
 
-def test_a_peer_is_in_doubt_after_two_beats_and_lost_after_four():
+def test_peer_is_doubted_then_lost_after_missed_beats():
     async def listen():
         wire = Wire()
         pulse = Pulse(wire, beat_s=0.0)
@@ -139,7 +139,7 @@ def test_a_peer_is_in_doubt_after_two_beats_and_lost_after_four():
     assert doubts[0] is False and doubts[-1] is True
 
 
-def test_what_a_peer_says_and_its_beats_keep_it_and_so_does_a_reader_that_is_busy():
+def test_messages_beats_and_busy_readers_keep_a_peer():
     async def listen():
         wire = Wire()
         pulse = Pulse(wire, beat_s=0.0)
@@ -160,7 +160,7 @@ def test_what_a_peer_says_and_its_beats_keep_it_and_so_does_a_reader_that_is_bus
     asyncio.run(listen())
 
 
-def test_an_agent_rests_longer_after_each_wrong_answer_in_a_row():
+def test_agent_rests_longer_after_each_wrong_answer():
     agent = Agent("node7", 4)
     agent.fails(is_wrong=False)
     assert agent.is_last_choice and not agent.rests()

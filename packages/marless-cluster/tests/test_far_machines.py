@@ -95,7 +95,7 @@ def send(signal_number, processes):
             continue
 
 
-def test_a_network_that_is_late_stands_still_and_hangs_up_changes_no_byte(place, machines):
+def test_late_stalled_or_closed_network_changes_no_byte(place, machines):
     [far], port = machines(1), free_port()
     relay = SlowRelay(port, delay_s=0.05, one_in=100, stall_s=0.25)
     run = (*SMALL, "stop.rounds=30")
@@ -113,7 +113,7 @@ def test_a_network_that_is_late_stands_still_and_hangs_up_changes_no_byte(place,
 
 
 @pytest.mark.parametrize("seconds", [2, 60])
-def test_a_machine_that_stands_still_costs_no_attempt_and_no_byte(place, seconds):
+def test_stalled_machine_costs_no_attempt_and_no_byte(place, seconds):
     port = free_port()
     timeouts = [f"functions.{name}.timeout_s=15" for name in ("actor", "learner", "evaluator")]
     with agent(place, f"127.0.0.1:{port}") as still, agent(place, f"127.0.0.1:{port}"):
@@ -128,7 +128,7 @@ def test_a_machine_that_stands_still_costs_no_attempt_and_no_byte(place, seconds
     assert set(outcomes("stopped")) == {"answered"}  # the time-outs are those of its silence
 
 
-def test_a_machine_that_goes_silent_is_lost_after_a_while_and_its_tasks_are_served_elsewhere(place, machines):
+def test_silent_machine_is_lost_and_its_tasks_reassigned(place, machines):
     [far], port = machines(1), free_port()
     with agent(place, f"{far.driver}:{port}", inside=far.inside), agent(place, f"127.0.0.1:{port}"):
         process = driver(place, port, "train", *LONG, "--run", "silent")
@@ -140,7 +140,7 @@ def test_a_machine_that_goes_silent_is_lost_after_a_while_and_its_tasks_are_serv
     assert set(outcomes("silent")) == {"answered"}
 
 
-def test_sixteen_runs_on_machines_that_die_in_turn_every_ten_seconds_have_the_weights_of_each_alone(place, machines):
+def test_sixteen_runs_keep_weights_while_machines_die(place, machines):
     three, port, over, deaths = machines(3), free_port(), threading.Event(), []
     base = (*SMALL[:-1], "stop.rounds=60")
     study(place / "sixteen.toml", *settings_of(), base=base, head='seeds = "1-2"\n')

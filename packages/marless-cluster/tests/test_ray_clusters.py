@@ -128,7 +128,7 @@ def on_ray(run):
     return begin("train", *LONG, "--run", run, "--backend", "ray", "--workers", "1")
 
 
-def test_files_of_the_user_hide_no_module_of_a_worker(cluster):
+def test_user_files_hide_no_worker_module(cluster):
     for name in ("functions", "random", "coordinator", "secrets"):
         Path(f"{name}.py").write_text("raise RuntimeError('a file of the user was imported')")
     Path("my_judge.py").write_text("def grade(question):\n    return b'1'\n")
@@ -148,7 +148,7 @@ def test_files_of_the_user_hide_no_module_of_a_worker(cluster):
     assert json.loads(Path("runs/first/summary.json").read_text())["status"] == "finished"
 
 
-def test_a_run_keeps_its_weights_when_its_worker_and_its_node_are_killed(cluster):
+def test_run_keeps_weights_when_worker_and_node_die(cluster):
     process = on_ray("there")
     after_rounds("there", 20)
     for pid in placed():
@@ -162,7 +162,7 @@ def test_a_run_keeps_its_weights_when_its_worker_and_its_node_are_killed(cluster
     assert rounds("there") == 150 and weights("there") == train_here()
 
 
-def test_agents_that_speak_have_the_weights_of_this_machine(cluster):
+def test_speaking_agents_have_local_weights(cluster):
     Path("relay.safetensors").write_bytes(relay_base())
     speak = ("train", *RELAY, "base.model=relay.safetensors", "base.rank=2", "actors.rollouts=2", "--workers", "1")
     marless(*speak, "--run", "there", "--backend", "ray")
@@ -170,7 +170,7 @@ def test_agents_that_speak_have_the_weights_of_this_machine(cluster):
     assert weights("there") == weights("here")
 
 
-def test_a_run_whose_driver_was_killed_is_resumed_on_ray(cluster):
+def test_run_of_killed_driver_is_resumed_on_ray(cluster):
     process = on_ray("there")
     after_rounds("there", 30)
     os.killpg(process.pid, signal.SIGKILL)
@@ -183,7 +183,7 @@ def test_a_run_whose_driver_was_killed_is_resumed_on_ray(cluster):
         time.sleep(0.1)
 
 
-def test_who_waits_for_ray_is_told_and_what_is_no_head_is_refused(shell, tmp_path):
+def test_wait_for_ray_is_reported_and_others_refused(shell, tmp_path):
     shell.cd(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -195,7 +195,7 @@ def test_who_waits_for_ray_is_told_and_what_is_no_head_is_refused(shell, tmp_pat
     assert not Path("runs").exists() or not list(Path("runs").iterdir())
 
 
-def test_a_study_that_was_killed_on_ray_goes_on_there_with_the_weights_of_this_machine(cluster):
+def test_study_killed_on_ray_continues_with_local_weights(cluster):
     study(Path("there.toml"), *settings_of(EACH_ONCE))
     cluster.add_node(num_cpus=1, object_store_memory=_STORE)
     command = ("study", "there.toml", "--backend", "ray")
@@ -214,7 +214,7 @@ def test_a_study_that_was_killed_on_ray_goes_on_there_with_the_weights_of_this_m
     assert hashes(Path("studies/there")) == hashes(Path("here"))
 
 
-def test_an_ablation_on_ray_has_the_weights_of_this_machine(cluster):
+def test_ablation_on_ray_has_local_weights(cluster):
     cluster.add_node(num_cpus=1, object_store_memory=_STORE)
     marless(*FEW, "--out", "there", "--backend", "ray", *head_at(cluster.address))
     marless(*FEW, "--out", "here")
@@ -222,7 +222,7 @@ def test_an_ablation_on_ray_has_the_weights_of_this_machine(cluster):
     assert hashes(Path("there")) == hashes(Path("here"))
 
 
-def test_a_head_that_asks_for_a_token_is_named_and_joined_by_who_has_it(guarded_head, shell):
+def test_head_with_token_is_named_and_joined(guarded_head, shell):
     address, token = guarded_head
     command = ("train", *SMALL, "--backend", "ray", *head_at(address), "--workers", "1", "--run")
     until = time.monotonic() + 120
@@ -237,7 +237,7 @@ def test_a_head_that_asks_for_a_token_is_named_and_joined_by_who_has_it(guarded_
     assert not Path("runs/never").exists()
 
 
-def test_a_busy_machine_is_the_reason_that_is_given_while_a_head_does_not_answer(cluster):
+def test_unanswering_head_is_explained_by_busy_machine(cluster):
     head = cluster.head_node.all_processes["gcs_server"][0].process
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(10 * cores())]
     head.send_signal(signal.SIGSTOP)  # as one that gets no processor, on machines of any speed

@@ -70,26 +70,26 @@ def marless(tmp_path, shell, capfd):
     return Commands(capfd)
 
 
-def test_a_version_that_is_too_old_is_named_with_the_first_that_fits(ray):
+def test_too_old_version_is_named_with_first_supported(ray):
     ray("1.13.0")
     with pytest.raises(RayError, match=r"^Ray 1\.13\.0 is too old; 2\.60 is the first that fits: pip install -U ray$"):
         connect("auto", print)
 
 
 @pytest.mark.parametrize("text", ["nonsense", "host:", ":6379", "host:port", "host:65536"])
-def test_a_text_that_is_no_address_of_a_head_is_named(text):
+def test_text_without_head_address_is_named(text):
     assert trouble(text).endswith("is no address of a Ray head: HOST:PORT, auto or local")
 
 
-def test_an_address_at_which_nobody_listens_is_no_head(nobody):
+def test_address_without_listener_is_no_head(nobody):
     assert trouble(nobody) == f"no Ray head answers at {nobody}: Connection refused"
 
 
-def test_the_address_of_ray_s_client_is_none_of_a_head():
+def test_address_of_ray_client_is_no_head():
     assert trouble("ray://here:10001").startswith("ray://here:10001 is for Ray's client; start marless on a node")
 
 
-def test_the_address_of_ray_s_jobs_is_none_of_a_head():
+def test_address_of_ray_jobs_is_no_head():
     assert trouble("http://127.0.0.1:8265") == (
         "http://127.0.0.1:8265 is the address of Ray's jobs; name the head, whose port is 6379: RAY_ADDRESS=HOST:PORT"
     )
@@ -111,21 +111,21 @@ def test_a_head_that_says_nothing_is_given_up(ray, head):
         (ANOTHER_VERSION, "", "the Ray head at {} is of another version: cluster has Ray version 2.61.0 but local"),
     ],
 )
-def test_what_ray_s_check_says_of_a_head_is_one_line(ray, head, shell, said, mode, line):
+def test_output_of_ray_check_is_one_line(ray, head, shell, said, mode, line):
     ray(check=f"import sys\nsys.exit('Traceback:\\n' + {said!r})")
     shell.export(RAY_AUTH_MODE=mode)
     problem = trouble(head)
     assert problem.startswith(line.format(head)) and "\n" not in problem
 
 
-def test_this_machine_s_head_is_that_of_ray_s_own_account(ray, nobody):
+def test_local_head_is_found_by_user_account(ray, nobody):
     ray()
     assert trouble("auto").startswith("no Ray head runs on this machine; 'ray start --head' starts one")
     ray(services=f"def canonicalize_bootstrap_address(name): return '{nobody}'")
     assert trouble("auto") == f"no Ray head answers at {nobody}: Connection refused"
 
 
-def test_this_machine_s_head_takes_the_user_s_token_without_being_told(ray, head, shell):
+def test_local_head_uses_user_token_automatically(ray, head, shell):
     check = f"import os, sys\nsys.exit(os.environ.get('RAY_AUTH_MODE') != 'token' and {ASKS_FOR_A_TOKEN!r})"
     ray(check=check, services=f"def canonicalize_bootstrap_address(name): return '{head}'")
     assert trouble("auto") == ""
@@ -158,7 +158,7 @@ def test_commands_without_ray_say_so_in_one_line(argv, ray, nobody, marless, she
         (('listen = "127.0.0.1:0"', "--backend", "ray"), "--machines is for "),
     ],
 )
-def test_options_of_workers_that_exclude_each_other_are_one_line(argv, options, line, ray, marless, shell):
+def test_exclusive_worker_options_are_one_line(argv, options, line, ray, marless, shell):
     ray()
     shell.export(MARLESS_TOKEN="a token that both sides hold")
     Path("machines.toml").write_text(options[0])
@@ -167,7 +167,7 @@ def test_options_of_workers_that_exclude_each_other_are_one_line(argv, options, 
     assert said.err[-1].startswith(f"marless: {line}")
 
 
-def test_a_study_goes_on_at_its_back_end_until_another_is_named(ray, nobody, marless, shell, tmp_path):
+def test_study_keeps_its_back_end_until_changed(ray, nobody, marless, shell, tmp_path):
     file = load(tmp_path / "lr.toml")
     folder = tmp_path / "studies/lr"
     folder.mkdir(parents=True)
@@ -183,7 +183,7 @@ def test_a_study_goes_on_at_its_back_end_until_another_is_named(ray, nobody, mar
     assert marless("study", "lr").code == 0
 
 
-def test_a_back_end_that_cannot_be_used_is_not_the_study_s(ray, nobody, marless, tmp_path):
+def test_unusable_back_end_is_not_stored_in_study(ray, nobody, marless, tmp_path):
     ray()
     path = tmp_path / "lr.toml"
     text = path.read_text("utf-8")
@@ -211,7 +211,7 @@ def test_from_python_a_cluster_is_named_too(ray, nobody, marless):
             call(backend="aws", quiet=True)
 
 
-def test_doctor_says_whether_a_head_answers_and_what_one_takes(ray, nobody, marless, shell):
+def test_doctor_reports_whether_and_how_head_answers(ray, nobody, marless, shell):
     ray()
     shell.export(RAY_ADDRESS=nobody)
     head = json.loads(marless("doctor", "--json").out[0])["backends"]["ray"]["parts"][1]

@@ -23,7 +23,7 @@ from marless_cluster.remote.tokens import make_token, read_token, token_in
         "_" * 64,
     ],
 )
-def test_a_text_that_can_be_guessed_is_refused_without_being_shown(text):
+def test_guessable_text_is_refused_and_not_shown(text):
     with pytest.raises(DialInError) as refusal:
         token_in(text, "MARLESS_TOKEN")
     assert "can be guessed" in str(refusal.value) and text not in str(refusal.value)
@@ -38,7 +38,7 @@ def test_random_texts_are_taken(make):
         assert token_in(f" {text}\n", "MARLESS_TOKEN") == text.encode()
 
 
-def test_a_token_that_a_driver_writes_is_the_one_that_is_read(tmp_path):
+def test_token_written_by_driver_can_be_read(tmp_path):
     path = tmp_path / "folder" / "token"
     make_token(path)
     made = path.read_text().strip()
@@ -48,13 +48,13 @@ def test_a_token_that_a_driver_writes_is_the_one_that_is_read(tmp_path):
 
 @pytest.mark.parametrize("before", ["", "\ufeff"])
 @pytest.mark.parametrize("after", ["", "\n", "\r\n"])
-def test_how_an_editor_stores_a_token_does_not_matter(before, after, tmp_path):
+def test_token_is_independent_of_editor_format(before, after, tmp_path):
     text = secrets.token_urlsafe(32)
     (tmp_path / "token").write_bytes(f"{before}{text}{after}".encode())
     assert read_token(tmp_path / "token") == text.encode()
 
 
-def test_a_token_that_is_no_text_is_one_line(tmp_path):
+def test_token_that_is_no_text_is_one_line(tmp_path):
     (tmp_path / "token").write_bytes("a token of an editor".encode("utf-16"))
     with pytest.raises(DialInError, match="it is no text"):
         read_token(tmp_path / "token")

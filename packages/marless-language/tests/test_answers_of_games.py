@@ -74,7 +74,7 @@ def test_rewards_are_read_in_each_of_their_forms(close: Any):
     assert played(Game(close=close)).rewards.tolist() == [[5.0, 1.0]]
 
 
-def test_players_that_are_not_mentioned_get_nothing_and_games_that_are_cut_off_may_have_no_rewards():
+def test_unmentioned_players_and_truncated_games_get_no_reward():
     assert played(Game(close={1: 2})).rewards.tolist() == [[0.0, 2.0]]
     assert played(Game(close={})).rewards.tolist() == [[0.0, 0.0]]
     for close in (None, (None, INFOS)):
@@ -158,12 +158,12 @@ def test_observations_in_any_other_form_are_one_line(observation: Any, words: st
 
 
 @pytest.mark.parametrize("step", [(True, INFOS), (np.bool_(True), INFOS), True, (1, None)], ids=repr)
-def test_the_end_of_a_game_is_read_in_each_of_its_forms(step: Any):
+def test_game_end_is_read_in_every_form(step: Any):
     assert played(Game(step=step)).metrics["over"].tolist() == [1.0]
 
 
 @pytest.mark.parametrize("step", [None, ("no", INFOS), (0, 1.0, True, False, INFOS), (None, INFOS), 2.5], ids=repr)
-def test_the_end_of_a_game_in_any_other_form_is_one_line(step: Any):
+def test_game_end_of_unknown_form_is_one_line(step: Any):
     with pytest.raises(EnvironmentFault, match=r"step 0, step: returned .*, not whether the game is over"):
         played(Game(step=step))
 
@@ -172,7 +172,7 @@ def test_the_end_of_a_game_in_any_other_form_is_one_line(step: Any):
     ("said", "heard"),
     [(["a", "\n\n", "b"], "a"), (["b\n", "a", "\n"], "b"), (["a", "b", "\n"], "ab"), (["\n", "a", "b"], "")],
 )
-def test_a_reply_ends_at_a_token_that_holds_a_new_line(said: list[str], heard: str):
+def test_reply_ends_at_token_with_new_line(said: list[str], heard: str):
     vocabulary, game = Symbols(["\n", " ", "a", "b", "\n\n", "b\n"]), Game((0, "a"))
     episodes = episodes_of(game, vocabulary)
     turn = episodes.reset(np.random.default_rng(0), 1)
@@ -181,7 +181,7 @@ def test_a_reply_ends_at_a_token_that_holds_a_new_line(said: list[str], heard: s
     assert game.heard == [heard]
 
 
-def test_a_mark_ends_the_own_reply_and_is_text_where_others_wrote_it():
+def test_mark_ends_own_reply_and_is_text_elsewhere():
     tokenizers = pytest.importorskip("tokenizers")
     from marless_language.model.text_tokenizer import tokenizer_of
 
@@ -197,12 +197,12 @@ def test_a_mark_ends_the_own_reply_and_is_text_where_others_wrote_it():
 
 
 @pytest.mark.parametrize("vocabulary", [None, Symbols(CHARACTERS.symbols)])
-def test_characters_that_a_small_model_has_not_are_question_marks(vocabulary: Any):
+def test_characters_missing_in_small_model_become_question_marks(vocabulary: Any):
     turn = episodes_of(Game((0, "é—\U0001f642 a")), vocabulary).reset(np.random.default_rng(0), 1)
     assert CHARACTERS.decode(turn.prompts[0]).strip() == "??? a"
 
 
-def test_characters_that_a_tokenizer_has_not_are_question_marks():
+def test_characters_missing_in_tokenizer_become_question_marks():
     tokenizers = pytest.importorskip("tokenizers")
     from marless_language.model.text_tokenizer import tokenizer_of
 
@@ -228,7 +228,7 @@ class Drawn:
 
 @pytest.mark.parametrize("when", ["made", "reset"])
 @pytest.mark.parametrize("draw", [random.randrange, np.random.randint])
-def test_copies_begin_alike_and_seeds_repeat_whatever_generator_a_game_draws_from(draw: Any, when: str):
+def test_copies_and_seeds_repeat_for_any_generator(draw: Any, when: str):
     def starts(seed: int) -> np.ndarray:
         options = {"horizon": 1, "prompt": 6, "reply": 1}
         task = text_games.make(EnvTask(name="game", options=options), lambda: Drawn(draw, when), None)
@@ -239,7 +239,7 @@ def test_copies_begin_alike_and_seeds_repeat_whatever_generator_a_game_draws_fro
     assert np.array_equal(first.reshape(8, -1), starts(3)) and not np.array_equal(starts(3), starts(4))
 
 
-def test_numbers_of_a_game_leave_the_generators_of_the_process_as_they_were():
+def test_random_numbers_of_games_leave_process_generators_unchanged():
     before = random.getstate(), np.random.get_state()[1].tolist()
     draws = Draws(5)
     with draws:

@@ -87,7 +87,7 @@ def test_attributes_that_raise_are_one_line(error: BaseException):
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), PanicException("index")], ids=repr)
-def test_a_task_that_ends_the_program_or_panics_is_one_line(error: BaseException):
+def test_task_that_exits_or_panics_is_one_line(error: BaseException):
     class Broken(Task):
         def reset(self, rng: Any, episodes: int, copies: int = 1) -> Turn:
             raise error
@@ -209,7 +209,7 @@ class Whisper(Task):
         return ()
 
 
-def test_without_lessons_a_teacher_says_any_legal_tokens_in_every_turn():
+def test_teacher_without_lessons_says_any_legal_tokens():
     task = Whisper()
     symbols, (first, second) = lessons_of(task, "task", 0)
     assert symbols is task.tokenizer
@@ -222,7 +222,7 @@ def test_without_lessons_a_teacher_says_any_legal_tokens_in_every_turn():
     assert {*map(tuple, second.tokens[:, :3])} <= {*map(tuple, first.tokens)}
 
 
-def test_a_fault_in_a_task_without_lessons_names_its_turn():
+def test_fault_in_task_without_lessons_names_its_turn():
     task = Whisper()
     task.reply = lambda replies: 1 / 0
     with pytest.raises(EnvironmentFault, match=r"task, turn 2, reply: .*ZeroDivisionError"):
@@ -238,7 +238,7 @@ def transcript(metrics: dict[str, Any]) -> Transcript:
     return Transcript((), Outcome(np.ones((2, 1)), metrics))
 
 
-def test_metrics_are_means_over_episodes_and_need_to_be_those_of_all():
+def test_metrics_are_means_over_episodes_that_all_have():
     one, two = {"won": np.array([1.0, 0.0])}, {"won": np.array([1.0, 1.0])}
     assert _env_metrics("task", [transcript(one), transcript(two)]) == {"won": 0.75}
     for parts in ([one, {}], [{}, one], [one, {"lost": np.ones(2)}]):
@@ -249,7 +249,7 @@ def test_metrics_are_means_over_episodes_and_need_to_be_those_of_all():
 
 
 @pytest.mark.parametrize("longer", [0, 1])
-def test_rollouts_with_other_numbers_of_turns_are_one_line(longer: int):
+def test_rollouts_with_different_turn_counts_are_one_line(longer: int):
     from marless_language.episodes import spec_of
 
     turn = Task().reset(None, 2)
@@ -261,7 +261,7 @@ def test_rollouts_with_other_numbers_of_turns_are_one_line(longer: int):
         join(spec_of(Task(turns=2)), every, [0, 1])
 
 
-def test_further_tokens_end_a_reply_as_the_end_does():
+def test_further_end_tokens_end_a_reply():
     turn = Turn(0, np.zeros((3, 1), np.int32), LETTERS, 3, end=0, ends=(2,))
     replies = np.array([[1, 2, 1], [1, 0, 1], [1, 1, 1]], np.int32)
     sampled = Sampled.of(turn, replies, np.full((3, 3), -1, np.float32))

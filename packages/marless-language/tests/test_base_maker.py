@@ -31,7 +31,7 @@ def make_in(folder, bytes_of_a_file=resource.RLIM_INFINITY, source=""):
 
 
 @pytest.mark.slow
-def test_a_base_that_has_no_room_leaves_nothing_behind(tmp_path):
+def test_base_without_room_leaves_nothing(tmp_path):
     done = make_in(tmp_path, 100_000)
     (line,) = done.stderr.decode().splitlines()
     assert done.returncode == 2 and line.startswith(f"{tmp_path / 'base'}: ")
@@ -40,7 +40,7 @@ def test_a_base_that_has_no_room_leaves_nothing_behind(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["base"]
 
 
-def test_a_file_of_a_model_that_cannot_be_opened_is_named_and_not_the_base(tmp_path):
+def test_unreadable_model_file_is_named_without_base(tmp_path):
     folder = write_folder(tmp_path / "model")
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors").symlink_to(tmp_path / "nowhere")

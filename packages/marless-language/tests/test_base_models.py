@@ -56,7 +56,7 @@ def test_a_base_of_a_folder_is_the_model(folder: Path):
         assert np.array_equal(base.weights[name].numpy(), array)
 
 
-def test_equal_models_are_equal_bytes_however_they_are_stored(folder: Path):
+def test_equal_models_are_equal_bytes_in_any_storage(folder: Path):
     arrays = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     names = sorted(arrays, reverse=True)
@@ -69,14 +69,14 @@ def test_equal_models_are_equal_bytes_however_they_are_stored(folder: Path):
     assert convert(folder, VOCABULARY) == random_body()
 
 
-def test_a_base_of_a_gguf_file_is_the_model(gguf_path: Path):
+def test_base_of_gguf_file_equals_model(gguf_path: Path):
     base = base_of(convert(gguf_path))
     assert base.shape == msgspec.structs.replace(SHAPE, rms_epsilon=float(np.float32(1e-5)))
     for name, tensor in random_base().weights.items():
         assert torch.equal(base.weights[name], tensor), name
 
 
-def test_a_gguf_files_tokenizer_splits_digits_and_merges_pairs(gguf_path: Path):
+def test_gguf_tokenizer_splits_digits_and_merges_pairs(gguf_path: Path):
     pytest.importorskip("tokenizers")
     tokenizer = base_of(convert(gguf_path)).tokenizer
     assert tokenizer.encode("ab12<end> aab") == [6, 2, 3, 8, 7, 0, 6]
@@ -115,7 +115,7 @@ def test_processes_share_a_bases_pages(tmp_path: Path):
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux alone tells")
 @pytest.mark.parametrize(("load", "room"), [(open_base, 10), (convert, 10), (convert, 60)])
-def test_a_model_that_memory_does_not_hold_is_refused(tmp_path: Path, load: Callable[[Path], object], room: int):
+def test_model_larger_than_memory_is_refused(tmp_path: Path, load: Callable[[Path], object], room: int):
     """In a process that can have so many MB more, of a model of 38."""
     write_base(random_base(msgspec.structs.replace(SHAPE, vocabulary=800_000)), tmp_path)
     (tmp_path / "tokenizer.json").write_text(VOCABULARY)
@@ -148,7 +148,7 @@ def mapped_kilobytes(path: Path, kind: str) -> int:
     return total
 
 
-def test_nothing_of_a_base_can_be_trained_nor_changes_on_disk(tmp_path: Path):
+def test_base_is_never_trained_or_changed_on_disk(tmp_path: Path):
     path = tmp_path / "base"
     path.write_bytes(random_body())
     base = open_base(path)
@@ -166,7 +166,7 @@ def test_a_base_that_is_cut_short_is_refused(tmp_path: Path, share: float):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.5, 0.99])
-def test_a_gguf_file_that_is_cut_short_is_refused(gguf_path: Path, share: float):
+def test_truncated_gguf_file_is_refused(gguf_path: Path, share: float):
     gguf_path.write_bytes(gguf_path.read_bytes()[: int(share * gguf_path.stat().st_size)])
     with pytest.raises(UnusableBase, match="cut short or damaged"):
         convert(gguf_path)

@@ -33,7 +33,7 @@ def wait_for_end(address: str) -> None:
         time.sleep(0.01)
 
 
-def test_a_program_reads_its_input_and_its_lines_and_code_are_returned():
+def test_program_reads_input_and_returns_output_and_code():
     code, errors = run("code", b"import sys\nsys.stderr.write('two words')\nsys.exit(3)\n", ProgramLimits(60, 0))
     assert code == 3 and "two words" in errors
 
@@ -43,7 +43,7 @@ def test_a_program_ends_at_its_bound_of_time():
         run("code", b"import time\ntime.sleep(600)\n", ProgramLimits(0.3, 0))
 
 
-def test_a_program_imports_modules_of_the_current_folder_after_all_others(tmp_path, shell):
+def test_program_imports_current_folder_last(tmp_path, shell):
     shell.cd(tmp_path)
     (tmp_path / "mine.py").write_text("print('mine', file=__import__('sys').stderr)\n")
     (tmp_path / "random.py").write_text("raise SystemExit(3)\n")
@@ -52,7 +52,7 @@ def test_a_program_imports_modules_of_the_current_folder_after_all_others(tmp_pa
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has this bound")
-def test_a_program_has_no_more_memory_than_its_bound():
+def test_program_stays_within_its_memory_limit():
     _, errors = run("code", b"many = bytes(1 << 29)\n", ProgramLimits(60, 256))
     assert "MemoryError" in errors
     _, errors = run("code", b"many = bytes(1 << 29)\n", ProgramLimits(60, 1024))
@@ -70,7 +70,7 @@ def test_a_program_ends_at_a_signal(tmp_path: Path):
     wait_for_end(begun(tmp_path / "address"))
 
 
-def test_a_program_ends_with_a_starter_that_is_killed(tmp_path: Path):
+def test_program_ends_when_its_starter_is_killed(tmp_path: Path):
     body = SLEEPS.format(path=str(tmp_path / "address")).encode()
     program = "from marless_language.runs.bounded_program import ProgramLimits, run;"
     program += f" run('code', {body!r}, ProgramLimits(600, 0))"

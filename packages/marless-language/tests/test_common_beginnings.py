@@ -40,14 +40,14 @@ class Asking:
         (OTHERS, 2, "prompts differ in their first 2 tokens"),
     ],
 )
-def test_what_prompts_do_not_begin_with_is_no_common_beginning(prompts, common, line):
+def test_differing_prompt_prefix_is_no_common_beginning(prompts, common, line):
     assert Episodes("asking", Asking(2)).reset(np.random.default_rng(0), 2).common == 2
     with pytest.raises(EnvironmentFault) as fault:
         Episodes("asking", Asking(common, prompts)).reset(np.random.default_rng(0), 2)
     assert str(fault.value) == f"asking, turn 1, reset: {line}"
 
 
-def test_learning_knows_the_common_beginning_and_refuses_rollouts_that_have_others():
+def test_learner_refuses_rollouts_with_other_common_beginning():
     turn = Turn(0, PROMPTS, ALLOWED, 1, common=2)
 
     def rollouts(*turns):

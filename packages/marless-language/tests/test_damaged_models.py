@@ -116,7 +116,7 @@ def test_a_source_without_damage_is_read(tmp_path: Path):
 @pytest.mark.parametrize(
     "seeds", [range(10), pytest.param(range(10, 180), marks=pytest.mark.slow)], ids=["few", "many"]
 )
-def test_random_damage_gives_the_right_answer_or_one_line(tmp_path_factory, kind: str, seeds: range):
+def test_random_damage_gives_right_answer_or_one_line(tmp_path_factory, kind: str, seeds: range):
     count = 0
     for seed in seeds:
         try:

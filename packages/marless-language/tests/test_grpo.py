@@ -128,7 +128,7 @@ def test_gradients_are_those_of_the_formulas(settings: Settings, restrict: Calla
     assert sums["tokens"][0] == 12 * 3 + 8 * 1
 
 
-def test_a_step_is_one_of_adam_along_the_mean():
+def test_step_equals_adam_along_the_mean():
     settings, parts = Settings(), [replies(groups=2), replies(groups=3, seed=2)]
     sums = [gradient_sums(Speaker(random_base(), LAYOUT), ADAPTER, settings, [part]) for part in parts]
     after = grpo.step(settings, grpo.begin(ADAPTER), sums)
@@ -187,7 +187,7 @@ def test_equal_replies_are_computed_once():
     np.testing.assert_allclose(sums["gradient"], gradient, rtol=1e-4, atol=1e-5 * np.abs(gradient).max())
 
 
-def test_prompts_and_what_follows_the_end_have_no_gradient():
+def test_prompts_and_text_after_end_have_no_gradient():
     # A reply with the advantage 0 has no gradient, and masked tokens may have any value.
     speaker, part = Speaker(random_base(), LAYOUT), replies()
     equal = part._replace(reward=np.ones_like(part.reward))
@@ -197,7 +197,7 @@ def test_prompts_and_what_follows_the_end_have_no_gradient():
 
 
 @pytest.mark.parametrize(("masked", "common"), [(False, 0), (True, 0), (False, 3)])
-def test_replies_of_one_token_have_the_very_probabilities_that_wrote_them(masked: bool, common: int):
+def test_one_token_replies_keep_their_sampled_probabilities(masked: bool, common: int):
     n, prompts = 24, generator(0, "prompts").integers(SHAPE.vocabulary, size=(24, 5)).astype(np.int32)
     prompts[:, :common] = prompts[0, :common]
     noise = gumbel.noise(generator(0, "noise").random((n, 1, len(ALLOWED)), dtype=np.float32))
@@ -229,7 +229,7 @@ def test_advantages_are_differences_from_the_group():
     np.testing.assert_allclose(advantages(rewards, 3, "std"), [*expected, 0, 0, 0])
 
 
-def test_a_reply_is_compared_with_replies_to_the_same_turn_alone():
+def test_reply_is_compared_only_within_its_turn():
     rewards = np.array([1.0, 0.0, 0.5, 1.0, 7.0, 3.0, 4.0, 2.0])
     asked = np.array([False, True, True, False, False, True, False, False])
     expected = [0, -0.25, 0.25, 0, 0, 0, 0, 0]
@@ -239,7 +239,7 @@ def test_a_reply_is_compared_with_replies_to_the_same_turn_alone():
 
 
 @pytest.mark.parametrize("scale", ["none", "std"])
-def test_where_all_were_asked_advantages_are_those_of_numpys_means_bit_by_bit(scale: Literal["none", "std"]):
+def test_advantages_equal_numpy_means_when_all_were_asked(scale: Literal["none", "std"]):
     rewards = generator(0, "rewards").standard_normal(1000) * 1e3
     groups = rewards.reshape(-1, 8)
     expected = groups - groups.mean(axis=1, keepdims=True)
@@ -248,7 +248,7 @@ def test_where_all_were_asked_advantages_are_those_of_numpys_means_bit_by_bit(sc
         assert advantages(rewards, 8, scale, asked).tobytes() == expected.tobytes()
 
 
-def test_rewards_that_are_no_groups_or_not_finite_are_refused():
+def test_ungrouped_or_not_finite_rewards_are_refused():
     with pytest.raises(ValueError, match="5 replies are not groups of 2"):
         advantages(np.zeros(5), 2, "none")
     with pytest.raises(ValueError, match="not finite"):

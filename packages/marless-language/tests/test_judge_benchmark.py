@@ -14,7 +14,7 @@ def attempt(work, asked_at, ended_at, *actions, queued_ms=0.0):
     )  # fmt: skip
 
 
-def test_moments_count_from_the_first_request_of_the_round_and_are_those_of_the_last_question():
+def test_moments_span_first_request_to_last_question():
     """The second task begins 1 + 5 ms after the round. So its question is asked at 26, begun at 36 and answered at 46
     ms. The first task's second question is answered last, at 90 ms."""
     attempts = [

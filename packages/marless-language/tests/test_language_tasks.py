@@ -51,7 +51,7 @@ def test_built_in_tasks_keep_the_protocol(name):
         check(partial(task_of, name))
 
 
-def test_relay_pays_both_for_the_right_sum_whatever_the_message():
+def test_relay_pays_both_for_right_sum():
     words = Symbols(task_of("text/relay").tokenizer.symbols).symbols[10:20]
     for seed in range(8):
         (spoken, added), wrong = play(task_of("text/relay"), "7", "0", seed=seed)
@@ -76,7 +76,7 @@ def test_relay_has_pairs_that_are_never_trained():
     assert not starts["seen"] & starts["unseen"]
 
 
-def test_dictating_pays_a_half_for_an_exact_note_and_a_half_for_the_exact_whole():
+def test_dictation_pays_half_for_note_half_for_whole():
     words = task_of("text/haggle").tokenizer.symbols[10:20]
     opening, _, more, _ = play(task_of("text/dictate", length=2), "00", "00", "00", "0000")[0]
     first, second = (
@@ -99,7 +99,7 @@ def test_dictating_pays_a_half_for_an_exact_note_and_a_half_for_the_exact_whole(
     assert task_of("text/dictate").reset(np.random.default_rng(0), 2).length == 5
 
 
-def test_a_reader_of_digits_reads_what_it_is_paid_for_telling():
+def test_digit_reader_reads_digits_that_earn_the_reward():
     task = partial(task_of, "text/dictate", script="digits", length=2)
     opening, _, more, _ = play(task(), "00", "00", "00", "0000")[0]
     assert opening.startswith("31: 31\n92: 92\n") and more.startswith("31: 31\n92: 92\n")
@@ -108,7 +108,7 @@ def test_a_reader_of_digits_reads_what_it_is_paid_for_telling():
     check(task)
 
 
-def test_haggling_pays_each_what_the_price_leaves_and_nothing_without_a_deal():
+def test_haggling_pays_each_share_only_after_deal():
     (opening, asked, answered), deal = play(task_of("text/haggle"), "2", "5", "yes")
     numbers = task_of("text/haggle").tokenizer.symbols[10:20]
     worth, cost = numbers.index(opening.split()[3]), numbers.index(asked.split()[3].strip("."))
@@ -119,7 +119,7 @@ def test_haggling_pays_each_what_the_price_leaves_and_nothing_without_a_deal():
     assert none.rewards.tolist() == [[0.0, 0.0]]
 
 
-def test_a_checker_is_paid_for_what_the_judge_found_and_a_writer_for_what_it_wrote():
+def test_checker_and_writer_are_paid_by_their_results():
     with RESOURCES.bind(Judge()):
         (asked, checked), _ = play(task_of("text/check"), "1+1", "yes")
         operators = {"plus": "+", "minus": "-", "times": "*"}
@@ -142,7 +142,7 @@ def test_a_checker_is_paid_for_what_the_judge_found_and_a_writer_for_what_it_wro
         ("text/relay", {"pairs": "some"}, "text/relay: task.options.pairs: 'some' is not one of its values"),
     ],
 )
-def test_what_cannot_be_made_is_refused_in_one_line(name, options, message):
+def test_impossible_task_is_refused_in_one_line(name, options, message):
     with pytest.raises(BadRequest) as refusal:
         make(EnvTask(name=name, options=options))
     assert message in str(refusal.value)

@@ -8,7 +8,7 @@ from marless.functions.errors import StorageFault
 from marless.infra.local.processes.remote_objects import folder_of_copies
 
 
-def test_no_copy_is_kept_in_a_folder_that_another_user_may_have_put_there(tmp_path):
+def test_copies_are_never_kept_in_foreign_folder(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / f"marless-objects-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StorageFault, match="a link, or another user's"):

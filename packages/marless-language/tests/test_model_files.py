@@ -60,7 +60,7 @@ def refusal(source: Path, tokenizer: str = VOCABULARY) -> str:
     ],
     ids=lambda settings: next(iter(settings)),
 )
-def test_a_setting_that_may_change_what_is_computed_is_refused_by_its_name(folder: Path, settings: dict[str, object]):
+def test_unknown_setting_that_changes_results_is_refused(folder: Path, settings: dict[str, object]):
     change_config(folder, **settings)
     (name, value), *_ = settings.items()
     assert f"{name}={value}"[:30] in refusal(folder)
@@ -81,7 +81,7 @@ def test_positions_that_turn_otherwise_are_refused(folder: Path, key: str, scali
     assert words in refusal(folder)
 
 
-def test_settings_with_their_plain_values_and_those_that_describe_a_model_change_nothing(folder: Path):
+def test_neutral_and_descriptive_settings_change_nothing(folder: Path):
     change_config(
         folder,
         attention_bias=False,
@@ -120,7 +120,7 @@ def test_settings_with_their_plain_values_and_those_that_describe_a_model_change
         ({"rms_norm_eps": -1}, "rms_epsilon -1"),
     ],
 )
-def test_sizes_that_no_model_has_are_refused_by_their_names(folder: Path, settings: dict[str, object], words: str):
+def test_impossible_sizes_are_refused_by_name(folder: Path, settings: dict[str, object], words: str):
     change_config(folder, **settings)
     assert words in refusal(folder)
 
@@ -146,7 +146,7 @@ def test_numbers_that_count_with_a_scale_are_refused(folder: Path, kind: torch.d
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -1e300])
-def test_numbers_that_are_not_finite_in_single_precision_are_refused(folder: Path, number: float):
+def test_numbers_beyond_single_precision_are_refused(folder: Path, number: float):
     stored = weights(folder)
     stored[MATRIX] = stored[MATRIX].double()
     stored[MATRIX][2, 1] = number
@@ -154,7 +154,7 @@ def test_numbers_that_are_not_finite_in_single_precision_are_refused(folder: Pat
     assert f"{MATRIX} has numbers that are infinite, or none" in refusal(folder)
 
 
-def test_numbers_of_several_precisions_are_read_as_they_are(folder: Path):
+def test_numbers_of_each_precision_are_read_exactly(folder: Path):
     stored = weights(folder)
     kinds = (torch.float16, torch.bfloat16, torch.float64, torch.float32)
     stored = {name: stored[name].to(kinds[place % 4]) for place, name in enumerate(sorted(stored))}
@@ -175,12 +175,12 @@ def test_numbers_of_several_precisions_are_read_as_they_are(folder: Path):
         "score.weight",
     ],
 )
-def test_a_tensor_that_would_not_count_is_refused_by_its_name(folder: Path, name: str):
+def test_unused_tensor_is_refused_by_name(folder: Path, name: str):
     save_file(weights(folder) | {name: torch.zeros(2)}, folder / "model.safetensors")
     assert name in refusal(folder)
 
 
-def test_a_head_beside_tied_embeddings_must_be_the_embedding(folder: Path):
+def test_head_next_to_tied_embeddings_must_equal_them(folder: Path):
     stored = weights(folder)
     save_file(stored | {"lm_head.weight": stored["model.embed_tokens.weight"].clone()}, folder / "model.safetensors")
     assert convert(folder, VOCABULARY) == random_body()
@@ -196,7 +196,7 @@ def test_rotary_speeds_that_are_scaled_are_refused(folder: Path):
 
 @pytest.mark.parametrize("name", ["model_before.safetensors", "pytorch_model.safetensors", "a.safetensors"])
 @pytest.mark.parametrize("has_index", [True, False])
-def test_files_that_are_not_the_models_are_not_read(folder: Path, name: str, has_index: bool):
+def test_files_of_other_models_are_not_read(folder: Path, name: str, has_index: bool):
     stored = weights(folder)
     save_file({name: tensor + 1 for name, tensor in stored.items()}, folder / name)
     if has_index:
@@ -232,21 +232,21 @@ def test_an_adapter_beside_the_model_is_refused(folder: Path):
         ({NORM: 3}, "weight_map"),
     ],
 )
-def test_an_index_that_is_not_of_its_files_is_refused(folder: Path, places: dict[str, object], words: str):
+def test_index_that_mismatches_its_files_is_refused(folder: Path, places: dict[str, object], words: str):
     every = {**dict.fromkeys(weights(folder), "model.safetensors"), **places}
     every = {name: place for name, place in every.items() if place is not None}
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": every}))
     assert words in refusal(folder)
 
 
-def test_an_index_of_other_files_than_the_one_beside_it_is_refused(folder: Path):
+def test_index_of_other_files_is_refused(folder: Path):
     save_file(weights(folder), folder / "part.safetensors")
     places = dict.fromkeys(weights(folder), "part.safetensors")
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
     assert "does not name model.safetensors, which is there too" in refusal(folder)
 
 
-def test_a_tokenizer_with_more_tokens_than_the_model_has_rows_is_refused(folder: Path):
+def test_tokenizer_larger_than_model_is_refused(folder: Path):
     larger = text_of(Symbols([*"abcdefghij", ".", "!"]))
     assert "its tokenizer has token 11, and the model 11 rows" in refusal(folder, larger)
 
@@ -262,13 +262,13 @@ TOKENIZER = {"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}}
         ("tokenizer_config.json", {"added_tokens_decoder": {"2": {"content": "<end>", "special": True}}}),
     ],
 )
-def test_tokens_in_other_files_that_the_tokenizer_has_not_are_refused(folder: Path, file: str, content: object):
+def test_tokens_missing_in_tokenizer_are_refused(folder: Path, file: str, content: object):
     (folder / "tokenizer.json").write_text(json.dumps(TOKENIZER))
     (folder / file).write_text(json.dumps(content))
     assert "and tokenizer.json has it otherwise" in refusal(folder)
 
 
-def test_tokens_in_other_files_that_the_tokenizer_has_are_no_matter(folder: Path):
+def test_tokens_known_to_tokenizer_are_accepted(folder: Path):
     pytest.importorskip("tokenizers")
     (folder / "tokenizer.json").write_text(json.dumps(TOKENIZER))
     alone = convert(folder)
@@ -312,7 +312,7 @@ def test_a_folder_of_gguf_files_names_them(tmp_path: Path):
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_a_field_of_a_gguf_file_that_may_change_what_is_computed_is_refused(tmp_path: Path, fields, words: str):
+def test_gguf_field_that_changes_results_is_refused(tmp_path: Path, fields, words: str):
     assert words in refusal(write_gguf(tmp_path / "model.gguf", fields=fields))
 
 
@@ -340,7 +340,7 @@ def test_fields_with_their_plain_values_change_nothing(tmp_path: Path):
 @pytest.mark.parametrize(
     "name", ["blk.0.attn_q.bias", "blk.1.attn_k_norm.weight", "rope_freqs.weight", "blk.0.ffn_down.scale"]
 )
-def test_a_tensor_of_a_gguf_file_that_would_not_count_is_refused(tmp_path: Path, name: str):
+def test_unused_gguf_tensor_is_refused(tmp_path: Path, name: str):
     path = write_gguf(tmp_path / "model.gguf", tensors={name: np.ones(3, np.float32)})
     assert f"{name} is no tensor of a plain model" in refusal(path)
 
@@ -350,13 +350,13 @@ def test_whole_numbers_of_a_gguf_file_are_refused(tmp_path: Path):
     assert "blk.0.attn_norm.weight has numbers of the type" in refusal(path)
 
 
-def test_half_precision_of_a_gguf_file_is_read_as_it_is(tmp_path: Path):
+def test_gguf_half_precision_is_read_exactly(tmp_path: Path):
     halves = {name: array.astype(np.float16) for name, array in gguf_tensors().items() if array.ndim == 2}
     base = base_of(convert(write_gguf(tmp_path / "model.gguf", tensors=halves)))
     assert np.array_equal(base.weights["model.embed_tokens.weight"], halves["token_embd.weight"].astype(np.float32))
 
 
-def test_user_defined_tokens_of_a_gguf_file_are_one_token_wherever_they_stand(tmp_path: Path):
+def test_user_defined_gguf_tokens_stay_whole(tmp_path: Path):
     kinds = [1] * 8 + [3, 4, 5]
     path = write_gguf(tmp_path / "model.gguf", fields={"tokenizer.ggml.token_type": kinds})
     tokenizer = base_of(convert(path)).tokenizer
@@ -384,13 +384,13 @@ def announced(*parts: bytes) -> bytes:
         b"",
     ],
 )
-def test_a_gguf_file_that_announces_what_it_cannot_hold_is_refused_before_anything_is_made(tmp_path: Path, body: bytes):
+def test_gguf_file_that_promises_too_much_is_refused(tmp_path: Path, body: bytes):
     path = tmp_path / "model.gguf"
     path.write_bytes(body)
     assert "is no GGUF file, or cut short or damaged" in refusal(path)
 
 
-def test_a_base_with_sizes_that_no_model_has_is_refused(tmp_path: Path):
+def test_base_with_impossible_sizes_is_refused(tmp_path: Path):
     path, body = tmp_path / "base", random_body()
     path.write_bytes(body.replace(b'\\"kv_heads\\":2', b'\\"kv_heads\\":3'))
     assert path.read_bytes() != body and SHAPE.heads % 3

@@ -15,7 +15,7 @@ from marless_language.tasks.conformance import check
 from marless_language.tasks.relay import SYMBOLS
 
 
-def test_what_one_role_can_reach_beside_a_frozen_one():
+def test_one_role_reaches_return_next_to_frozen_role():
     # Two numbers, so the pairs are (0, 0), (0, 1) and (1, 0). The speaker says 0 for 0 always and for 1 in a quarter.
     # The adder is right about 0 + 0 and 1 + 0 in one half, and always writes 0 for y = 1.
     speaker = np.array([[1.0, 0.0], [0.25, 0.75]])
@@ -52,12 +52,12 @@ def test_every_start_is_paid_what_another_one_earned():
         assert (outcome.rewards[:, 0] == earned[paid_for.ravel()]).all()
 
 
-def test_a_relay_of_two_sides_keeps_the_protocol_and_pays_as_the_relay():
+def test_two_sided_relay_keeps_protocol_and_pay():
     check(lambda: sided(None))
     assert sided(None).sides == (0, 1)
 
 
-def test_prompts_of_all_numbers_stand_where_the_levels_look_for_them():
+def test_prompts_of_numbers_are_at_expected_levels():
     task = RelayPrompts(Symbols(SYMBOLS))
     asked, added = task.asked()
     decode = task.tokenizer.decode
@@ -67,7 +67,7 @@ def test_prompts_of_all_numbers_stand_where_the_levels_look_for_them():
     assert task.digits_of(asked.allowed).tolist() == list(map(int, digits))
 
 
-def test_a_parted_relay_trains_on_one_part_and_is_evaluated_on_all():
+def test_split_relay_trains_on_part_and_evaluates_all():
     """Of 55 pairs 13 are for validation, a share of 0.236, and 8 for the test, a share of 0.145."""
     task = parted(None)
     for copies, shares in ((4, {"validation": 0.0, "test": 0.0}), (1, {"validation": 0.236, "test": 0.145})):
@@ -84,7 +84,7 @@ def test_a_parted_relay_trains_on_one_part_and_is_evaluated_on_all():
     check(lambda: parted(None))
 
 
-def test_the_test_pairs_are_apart_from_the_pairs_of_training_and_validation():
+def test_test_pairs_differ_from_training_and_validation_pairs():
     task = parted(None)
     parts = [{tuple(pair) for pair in pairs.tolist()} for pairs in (task._trained, *task._parts.values())]
     assert [len(part) for part in parts] == [34, 13, 8]

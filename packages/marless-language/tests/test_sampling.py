@@ -37,7 +37,7 @@ def speaker() -> Speaker:
 
 @pytest.mark.parametrize("common", [0, 3])
 @pytest.mark.parametrize("length", [1, 4])
-def test_a_reply_does_not_depend_on_those_beside_it(length: int, common: int):
+def test_reply_is_independent_of_other_rows(length: int, common: int):
     asked, numbers = turn(90, length, end=10, common=common), noise(90, length)
     adapter = random_adapter(LAYOUT)
     whole = sample(speaker(), adapter, asked, numbers)
@@ -48,7 +48,7 @@ def test_a_reply_does_not_depend_on_those_beside_it(length: int, common: int):
         assert part.log_probability.tobytes() == whole.log_probability[rows].tobytes()
 
 
-def test_a_reply_is_the_same_once_the_trunk_is_kept():
+def test_reply_is_unchanged_with_cached_trunk():
     warm, asked, numbers = speaker(), turn(30, 1), noise(30, 1)
     first = sample(warm, None, asked, numbers)
     warm.trunk(np.flip(asked.prompts, axis=1))
@@ -56,7 +56,7 @@ def test_a_reply_is_the_same_once_the_trunk_is_kept():
     assert again.log_probability[::-1].tobytes() == first.log_probability.tobytes()
 
 
-def test_tokens_have_the_frequencies_of_the_softmax_over_the_allowed_ones():
+def test_token_frequencies_follow_softmax_over_allowed_tokens():
     asked = turn(20_000, 1, kinds=1)
     replies = sample(speaker(), None, asked, noise(20_000, 1)).replies[:, 0]
     weights = {name: tensor.double() for name, tensor in random_base().weights.items()}
@@ -119,7 +119,7 @@ def test_turns_that_the_model_cannot_take_are_refused():
         sample(speaker(), None, turn(2, 1)._replace(allowed=np.array([3, 11], np.int32)), None)
 
 
-def test_a_model_whose_outputs_are_not_finite_is_named():
+def test_model_with_outputs_not_finite_is_named():
     base = random_base()
     base.weights["model.norm.weight"][0] = np.inf
     with pytest.raises(UnusableBase, match="not finite"):

@@ -67,7 +67,7 @@ class Counting(Speaker):
         return super()._trunk(tokens, common)
 
 
-def test_a_text_is_computed_once_by_all_that_share_with_the_same_bytes():
+def test_shared_text_is_computed_once_with_same_bytes():
     shared, tokens = SharedBytes(10**6), np.arange(24, dtype=np.int32).reshape(4, 6) % SHAPE.vocabulary
     first, second, other = (Counting(random_base(), LAYOUT, store=Below(shared, name)) for name in (b"a", b"a", b"b"))
     computed = [speaker.trunk(tokens[:count]) for speaker, count in ((first, 3), (second, 4), (other, 4))]

@@ -53,7 +53,7 @@ def test_a_new_adapter_changes_nothing():
     assert np.array_equal(logits(speaker, adapter, sequences(4, 6), 2), logits(speaker, None, sequences(4, 6), 2))
 
 
-def test_adapters_begin_with_variances_of_one_over_the_inputs():
+def test_adapters_start_with_variance_of_inverse_inputs():
     shape = msgspec.structs.replace(SHAPE, hidden=200, intermediate=500)
     layout = AdapterLayout(shape, 12, 3)
     for name, matrix in layout.split(initial_adapter(layout, generator(0, "adapter"))).items():
@@ -98,7 +98,7 @@ def test_a_flat_adapter_is_its_matrices():
 
 
 @pytest.mark.parametrize("common", [0, 4])
-def test_activations_of_the_trunk_do_not_depend_on_what_is_kept_nor_on_other_rows(common: int):
+def test_trunk_activations_are_independent_of_cache_and_rows(common: int):
     layout, tokens = AdapterLayout(SHAPE, 2, 1), sequences(3 * ROWS + 5, 6)
     tokens[:, :common] = tokens[0, :common]
     whole = Speaker(random_base(), layout).trunk(tokens, common)
@@ -113,7 +113,7 @@ def test_activations_of_the_trunk_do_not_depend_on_what_is_kept_nor_on_other_row
         assert torch.equal(speaker.trunk(tokens[order], common), whole[torch.from_numpy(order)])
 
 
-def test_the_trunk_of_a_common_beginning_is_computed_once_and_the_latest_are_kept():
+def test_common_beginning_is_computed_once_and_latest_kept():
     computed = []
 
     class Observed(Speaker):
@@ -134,7 +134,7 @@ def test_the_trunk_of_a_common_beginning_is_computed_once_and_the_latest_are_kep
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_a_row_of_attention_does_not_depend_on_its_place(last: bool):
+def test_attention_row_is_independent_of_its_place(last: bool):
     """The products of matrices that attention consists of do, in some layouts."""
     rng, order = torch.Generator().manual_seed(0), torch.tensor([3, 0, 6, 1, 7, 2, 5, 4])
     for positions in range(2, 24):
@@ -152,7 +152,7 @@ def test_threads_change_no_activation():
     assert torch.equal(alone, shared) and not shared.requires_grad
 
 
-def test_the_trunk_computes_a_sequence_once_and_keeps_the_latest():
+def test_trunk_computes_sequence_once_and_keeps_latest():
     computed = []
 
     class Observed(Speaker):
@@ -170,7 +170,7 @@ def test_the_trunk_computes_a_sequence_once_and_keeps_the_latest():
     assert computed == [8, 4, 4]
 
 
-def test_roles_and_tenants_leave_the_base_as_it_is():
+def test_roles_and_tenants_never_change_the_base():
     base, layout = random_base(), AdapterLayout(SHAPE, 2, 2)
     before = {name: tensor.clone() for name, tensor in base.weights.items()}
     speaker = Speaker(base, layout)
@@ -183,7 +183,7 @@ def test_roles_and_tenants_leave_the_base_as_it_is():
 @pytest.mark.parametrize(
     ("rank", "layers", "words"), [(2, 4, "4 layers: the model has 3"), (2, 0, "0 layers"), (13, 1, "allows 1 to 12")]
 )
-def test_adapters_that_the_model_has_no_place_for_are_refused(rank: int, layers: int, words: str):
+def test_adapters_without_place_in_model_are_refused(rank: int, layers: int, words: str):
     with pytest.raises(UnusableBase, match=words):
         AdapterLayout(SHAPE, rank, layers)
 

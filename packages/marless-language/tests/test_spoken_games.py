@@ -70,7 +70,7 @@ def texts(task, turns):
     return [task.tokenizer.decode(turn.prompts[0].tolist()) for turn in turns]
 
 
-def test_a_game_of_tictactoe_is_read_played_and_paid_as_pettingzoo_has_it():
+def test_tictactoe_is_read_played_and_paid_like_pettingzoo():
     task = make(TICTACTOE)
     assert (task.roles, task.sides, task.turns, task.context) == (("player_1", "player_2"), (0, 1), 9, 19)
     turns, outcome = said(task, "0", "3", "1", "4", "2")
@@ -100,7 +100,7 @@ def test_what_is_random_never_says_what_is_illegal():
     assert transcript.replies == sum(int(turn.is_asked.sum()) for turn, _ in transcript.turns) < 9 * 64
 
 
-def test_texts_are_read_from_their_end_and_whoever_left_is_not_asked():
+def test_texts_keep_their_end_and_gone_players_rest():
     task = make(CHALLENGE)
     assert (task.roles, task.turns) == (("player_0", "player_1", "player_2"), 24)
     turns, outcome = said(task, "2", "0", "0", "2")
@@ -111,7 +111,7 @@ def test_texts_are_read_from_their_end_and_whoever_left_is_not_asked():
     assert outcome.rewards.tolist() == [[-1.0, -1.0, 2.0]]
 
 
-def test_whoever_has_the_turn_is_asked_whatever_the_order():
+def test_player_on_turn_is_asked_in_any_order():
     task, episodes = make(RANDOM_ORDER), 5
     DONE.clear()
     turn, order = task.reset(np.random.default_rng(0), episodes), []
@@ -123,7 +123,7 @@ def test_whoever_has_the_turn_is_asked_whatever_the_order():
     assert len({tuple(role for one, role in order if one == episode) for episode in range(episodes)}) > 1
 
 
-def test_a_game_of_text_is_read_answered_and_paid():
+def test_text_game_is_read_answered_and_paid():
     task = make(STONES)
     assert (task.roles, task.turns, task.context) == (("player_0", "player_1"), 6, 42)
     turns, outcome = said(task, "no")
@@ -134,13 +134,13 @@ def test_a_game_of_text_is_read_answered_and_paid():
     assert {task.tokenizer.decode(reply.tolist()) for reply in lesson.tokens[:, 40:]} == {"1\n", "2\n", "3\n"}
 
 
-def test_games_that_draw_from_pythons_generator_leave_it_as_it_was():
+def test_games_leave_generator_of_python_unchanged():
     before = random.getstate()
     said(make(STONES), "no")
     assert random.getstate() == before
 
 
-def test_a_game_of_text_without_phrases_has_no_lessons_and_says_what_to_set():
+def test_game_without_phrases_has_no_lessons_and_explains():
     task = make(EnvTask(name=STONES.name, options={"horizon": 6, "prompt": 40, "reply": 2}))
     with pytest.raises(BadRequest, match=r"task\.options\.phrases.* or set base\.model"):
         task.lessons(np.random.default_rng(0), 60)
@@ -161,14 +161,14 @@ def test_a_game_of_text_without_phrases_has_no_lessons_and_says_what_to_set():
         ("text:spoken_games:random", {}, "module 'spoken_games' has no function"),
     ],
 )
-def test_games_that_cannot_be_played_are_refused_in_one_line(name, options, message):
+def test_unplayable_games_are_refused_in_one_line(name, options, message):
     with pytest.raises(BadRequest) as refusal:
         make(EnvTask(name=name, options=options))
     assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 
-def test_a_vocabulary_without_numerals_is_refused_and_observations_without_them_name_what_is_missing():
+def test_vocabulary_without_numerals_is_refused_by_name():
     with pytest.raises(BadRequest, match="the vocabulary has no symbol for"):
         make(TICTACTOE, Symbols(["0", "1"]))
     task = EnvTask(name="text:challenges:Challenge", options={"horizon": 9})

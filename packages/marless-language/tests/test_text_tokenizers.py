@@ -28,7 +28,7 @@ def changed(tokenizer: Any, change: Callable[[dict[str, Any]], object]) -> str:
     return json.dumps(document)
 
 
-def test_texts_are_not_cut_nor_filled_up_nor_split_by_chance_nor_marked():
+def test_texts_are_never_cut_padded_split_or_marked():
     tokenizer = pairs(dropout=0.5)
     tokenizer.add_special_tokens([AddedToken("<s>"), AddedToken("<pad>")])
     tokenizer.enable_truncation(max_length=2)
@@ -54,7 +54,7 @@ def test_a_character_without_a_token_does_not_vanish(text: str):
         normalizers.Replace(tokenizers.Regex("[c-z]"), ""),
     ],
 )
-def test_a_character_that_is_taken_out_before_a_text_is_split_does_not_vanish(normalizer: Any):
+def test_character_removed_before_splitting_does_not_vanish(normalizer: Any):
     tokenizer = pairs()
     tokenizer.normalizer = normalizer
     ours = tokenizer_of(tokenizer.to_str())
@@ -72,7 +72,7 @@ def test_a_character_that_is_taken_out_before_a_text_is_split_does_not_vanish(no
         ("b", ("pre_tokenizer", pre_tokenizers.Split(tokenizers.Regex("b(?=c)"), "removed"))),
     ],
 )
-def test_characters_that_are_taken_out_beside_certain_others_do_not_vanish(part: str, setting: tuple[str, Any]):
+def test_characters_removed_next_to_others_do_not_vanish(part: str, setting: tuple[str, Any]):
     tokenizer = pairs()
     setattr(tokenizer, *setting)
     ours = tokenizer_of(tokenizer.to_str())
@@ -87,7 +87,7 @@ def test_characters_that_become_one_do_not_vanish():
     assert tokenizer_of(tokenizer.to_str()).encode("ee\u0301") == [0, 1]
 
 
-def test_a_file_at_which_the_package_panics_is_one_line():
+def test_file_that_makes_package_panic_is_one_line():
     def prefix(document: dict[str, Any]) -> None:
         document["model"] |= {"continuing_subword_prefix": "##", "unk_token": "a"}
 
@@ -112,13 +112,13 @@ def test_a_character_behind_a_prefix_does_not_vanish():
         ours.encode("a Z")
 
 
-def test_white_space_may_vanish_and_words_without_a_token_are_the_unknown_one():
+def test_white_space_vanishes_and_unknown_words_get_token():
     tokenizer = tokenizers.Tokenizer(models.WordLevel({"<unk>": 0, "say": 1, "it": 2}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     assert tokenizer_of(tokenizer.to_str()).encode("say  it\nnow") == [1, 2, 0]
 
 
-def test_what_no_token_is_there_for_is_named_where_there_is_no_unknown_one():
+def test_missing_token_is_named_without_unknown_token():
     tokenizer = tokenizers.Tokenizer(models.WordLevel({"say": 1, "it": 2}))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     with pytest.raises(Unwritable, match="cannot write 'say now'"):
@@ -133,7 +133,7 @@ def test_bytes_stand_for_characters_without_a_token():
     assert ours.encode("aé") == [256, 0xC3, 0xA9] and ours.decode([256, 0xC3, 0xA9]) == "aé"
 
 
-def test_characters_that_stand_in_added_tokens_alone_are_known_there_alone():
+def test_characters_of_added_tokens_are_known_only_there():
     tokenizer = pairs()
     tokenizer.add_special_tokens(["<e>"])
     tokenizer.add_tokens([AddedToken("==", normalized=False)])
@@ -158,7 +158,7 @@ def test_flags_of_added_tokens_count():
     assert ours.encode("a X b Y") == [2, 8, 3, 1, 9]
 
 
-def test_a_size_is_one_more_than_the_largest_id():
+def test_size_is_largest_id_plus_one():
     def gap(document: dict[str, Any]) -> None:
         document["model"]["vocab"]["<end>"] = 30
         flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
@@ -189,7 +189,7 @@ ADDED = {"content": "!", "single_word": False, "lstrip": False, "rstrip": False,
         (lambda file: file["model"].update(continuing_subword_prefix="##", merges=[]), "parts of words"),
     ],
 )
-def test_what_a_tokenizers_file_says_beyond_what_is_known_is_refused_by_its_name(change: Any, words: str):
+def test_unknown_parts_of_tokenizer_file_are_refused(change: Any, words: str):
     with pytest.raises(UnusableBase) as refusal:
         tokenizer_of(changed(pairs(), change), "tokenizer.json")
     assert words in str(refusal.value) and "\n" not in str(refusal.value)
@@ -214,7 +214,7 @@ def test_replacements_that_make_texts_far_longer_are_refused(part: str, setting:
 
 
 @pytest.mark.parametrize("text", ["", "[" * 100_000, '"x"', "{}", '{"model": 3}', '{"symbols": ["a", "a"]}'])
-def test_texts_that_describe_no_vocabulary_are_refused_in_one_line(text: str):
+def test_invalid_vocabularies_are_refused_in_one_line(text: str):
     with pytest.raises(UnusableBase, match="the base's tokenizer cannot be read") as refusal:
         tokenizer_of(text)
     assert "\n" not in str(refusal.value)

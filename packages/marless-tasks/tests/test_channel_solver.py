@@ -36,7 +36,7 @@ def no_slip(velocity):
     return 24 * velocity[::2, [1, -2], 1:-1, 1:-1]
 
 
-def test_a_laminar_flow_has_the_stress_of_the_parabola():
+def test_laminar_flow_has_stress_of_the_parabola():
     grid = Grid.of(4, 24, 4)
     velocity = solver.at_rest(grid)
     velocity[0] = 1
@@ -69,7 +69,7 @@ def test_convection_keeps_kinetic_energy(grid, flow):
     assert (flow * rate)[INSIDE].sum() == pytest.approx(0, abs=1e-11)
 
 
-def test_kinetic_energy_is_lost_at_third_order_of_the_time_step(grid, flow):
+def test_kinetic_energy_loss_is_of_third_order(grid, flow):
     lost = []
     for steps in (40, 80):
         velocity = flow.copy()
@@ -96,7 +96,7 @@ def vortices(grid, part, time):
 
 
 @pytest.mark.parametrize("part", [1, 2])
-def test_vortices_that_the_flow_carries_along_are_right_to_second_order(part):
+def test_advected_vortices_are_of_second_order(part):
     errors = []
     for cells in (12, 24):
         grid = Grid.of(cells, *((cells, 4) if part == 1 else (4, cells)))
@@ -158,7 +158,7 @@ def faces(grid, number):
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_rates_of_a_manufactured_flow_are_right_to_second_order(number):
+def test_manufactured_flow_rates_are_of_second_order(number):
     """With convection, viscosity and the subgrid model, away from walls."""
     errors = []
     for cells in (12, 24):
@@ -173,20 +173,20 @@ def test_rates_of_a_manufactured_flow_are_right_to_second_order(number):
 
 
 @pytest.mark.parametrize("reynolds", [2000, 1e6])
-def test_the_log_law_through_its_own_profile_has_its_stress(reynolds):
+def test_log_law_through_own_profile_has_its_stress(reynolds):
     channel, heights = Channel.at(reynolds), np.array([0.05, 0.1])
     for height, speed in zip(heights, channel.profile(heights), strict=True):
         assert log_law_stress(speed, height, channel.viscosity) == pytest.approx(channel.stress, rel=1e-12)
 
 
-def test_the_bulk_velocity_is_the_mean_of_the_profile():
+def test_bulk_velocity_is_mean_of_profile():
     channel, cells = Channel.at(8000), 200_000
     heights = (np.arange(cells) + 0.5) / cells
     assert channel.profile(heights).mean() == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize("height", [200, 1e5])
-def test_actions_of_the_log_law_are_neutral_on_its_line(height):
+def test_log_law_actions_are_neutral_on_its_line(height):
     slopes = np.linspace(1.5, 3.5, 9)
 
     def log_law(observations):
@@ -196,7 +196,7 @@ def test_actions_of_the_log_law_are_neutral_on_its_line(height):
     assert neutral_line(log_law, slopes) == pytest.approx(law_line(slopes, height), abs=1e-9)
 
 
-def test_a_policy_that_never_acts_has_no_neutral_line():
+def test_policy_that_never_acts_has_no_neutral_line():
     assert np.isnan(neutral_line(lambda observations: np.ones(len(observations)), np.array([2.0]))).all()
 
 

@@ -23,12 +23,12 @@ def factors(environment, factor):
 
 
 @pytest.mark.parametrize("viscosity", [False, True])
-def test_it_keeps_the_promises_of_an_environment_and_goes_on_with_the_same_bytes(viscosity):
+def test_channel_keeps_environment_promises_and_continues_with_bytes(viscosity):
     tiny = {"cells": "4x10x4", "patches": "2x1", "horizon": 3}
     conformance.check(lambda num_envs: make(num_envs, viscosity=viscosity, **tiny))
 
 
-def test_an_agent_has_a_patch_of_a_wall_and_acts_by_a_factor():
+def test_agent_has_wall_patch_and_acts_by_factor():
     spec = make(patches="4x2").spec
     assert (spec.agents[0], spec.agents[-1], len(spec.agents)) == ("lower_0_0", "upper_3_1", 16)
     (kind,) = spec.classes
@@ -36,7 +36,7 @@ def test_an_agent_has_a_patch_of_a_wall_and_acts_by_a_factor():
 
 
 @pytest.mark.parametrize("reynolds", [2000, 1e6])
-def test_agents_observe_the_log_law_at_every_reynolds_number(reynolds):
+def test_agents_observe_log_law_at_every_reynolds_number(reynolds):
     environment = make(reynolds=reynolds, spread=0)
     environment.reset(np.random.default_rng(0))
     saved = environment.save()
@@ -58,7 +58,7 @@ def test_agents_observe_the_log_law_at_every_reynolds_number(reynolds):
         (1.0, 1.02, -0.02),
     ],
 )
-def test_a_reward_is_the_gain_and_one_more_near_the_right_stress(before, factor, reward):
+def test_reward_is_gain_plus_one_near_right_stress(before, factor, reward):
     """|1 - before| - |1 - before x factor|, in units of the right stress."""
     environment = make(reynolds=4200, spread=0)
     environment.reset(np.random.default_rng(0))
@@ -87,7 +87,7 @@ def test_stresses_between_agents_are_linear():
     assert along @ np.array([[0.0], [1.0]]) @ across.T == pytest.approx(np.repeat(np.array(expected)[:, None], 8, 1))
 
 
-def test_an_eddy_viscosity_gives_a_stress_that_follows_the_velocity():
+def test_eddy_viscosity_stress_follows_the_velocity():
     environment = make(reynolds=4200, spread=0, viscosity=True)
     environment.reset(np.random.default_rng(0))
     right = Channel.at(4200).stress
@@ -108,7 +108,7 @@ def test_episodes_report_errors_of_their_second_half():
     assert step.env_metrics["patch_stress_error"] == pytest.approx([0.1], rel=1e-5)
 
 
-def test_episodes_start_from_other_turbulent_flows_of_the_same_bulk_velocity():
+def test_episodes_start_turbulent_with_equal_bulk_velocity():
     environment = make(2, cells="32x24x24", patches="4x4", reynolds=8000)
     environment.reset(np.random.default_rng(0))
     velocity = environment.save()["velocity"]
@@ -146,7 +146,7 @@ def test_wrong_options_are_refused_in_one_line(options, says):
         make(**options)
 
 
-def test_a_time_step_that_is_too_long_is_named():
+def test_too_long_time_step_is_named():
     environment = make(dt=2.0)
     environment.reset(np.random.default_rng(0))
     with pytest.raises(EnvironmentFault, match=r"the Courant number is .*. Set task.options.dt below 2.0"):

@@ -36,7 +36,7 @@ def make(variant, num_envs=1, agents=None, **options):
         ("very_small", 2, {"ranks": 1}, "2 players with 2 cards leave none of the 3 cards"),
     ],
 )
-def test_what_open_spiel_would_end_the_process_for_is_refused_in_one_line(variant, agents, options, says):
+def test_fatal_open_spiel_options_are_refused(variant, agents, options, says):
     with pytest.raises(BadRequest, match=says) as error:
         make(variant, agents=agents, **options)
     assert "\n" not in str(error.value)
@@ -53,7 +53,7 @@ def test_what_open_spiel_would_end_the_process_for_is_refused_in_one_line(varian
         ("very_small", 2, 2, 1 + 5),
     ],
 )
-def test_a_player_plays_or_discards_each_card_and_gives_each_hint(variant, agents, hand_size, hints):
+def test_player_plays_discards_and_gives_each_hint(variant, agents, hand_size, hints):
     spec = make(variant, agents=agents).spec
     (kind,) = spec.classes
     assert spec.agents == tuple(f"player_{i}" for i in range(agents)) and spec.masked
@@ -61,12 +61,12 @@ def test_a_player_plays_or_discards_each_card_and_gives_each_hint(variant, agent
 
 
 @needs_open_spiel
-def test_observations_of_the_full_game_are_as_long_as_bard_et_al_say():
+def test_full_game_observations_have_published_length():
     assert make("full").spec.classes[0].observation_size == 658
 
 
 @needs_open_spiel
-def test_the_return_is_the_score_and_a_lost_life_loses_all_of_it():
+def test_return_is_score_and_lost_lives_lose_it():
     played = {1: 0, 2: 0}
     for seed in range(12):
         environment = make("very_small")
@@ -122,7 +122,7 @@ def test_the_adapter_keeps_every_promise_of_the_protocol(variant, agents):
 
 
 @needs_open_spiel
-def test_a_picture_has_the_fireworks_all_hands_and_the_acting_player():
+def test_picture_shows_fireworks_hands_and_acting_player():
     environment = make("small", agents=3)
     environment.reset(np.random.default_rng(0))
     scene = environment.render(0)

@@ -32,14 +32,14 @@ def random_actions(environment, rng):
 @pytest.mark.parametrize(
     ("name", "meant"), [("batle", "magent2/battle.*"), ("xyz", "magent2/adversarial_pursuit, .*magent2/tiger_deer")]
 )
-def test_an_unknown_game_is_answered_with_those_that_there_are(name, meant):
+def test_unknown_game_lists_known_games(name, meant):
     with pytest.raises(BadRequest, match=f"magent2 has no game '{name}'; there are {meant}$"):
         grids(name)
 
 
 @pytest.mark.packages
 @pytest.mark.parametrize("game", SMALLEST)
-def test_agents_are_on_the_sides_that_their_names_say(package, game):
+def test_agents_have_sides_of_their_names(package, game):
     spec = grids(game, map_size=SMALLEST[game]).spec
     first, second = GAMES[game].sides.split(",")
     assert {*spec.sides} == {0, 1}
@@ -97,7 +97,7 @@ def test_the_state_shows_the_walls_of_the_episode(package):
 
 
 @pytest.mark.packages
-def test_a_group_without_agents_is_absent_from_the_state(package):
+def test_group_without_agents_is_absent_from_state(package):
     from magent2.environments.combined_arms.combined_arms import _parallel_env, default_reward_args
 
     class Arms(_parallel_env):
@@ -137,14 +137,14 @@ def test_grids_keep_every_promise(package, game):
         ({"sides": "red"}, "lists how the agents' names start"),
     ],
 )
-def test_what_a_user_gets_wrong_on_a_grid_is_answered_in_one_line(package, options, message):
+def test_invalid_grid_options_are_one_line(package, options, message):
     with pytest.raises(BadRequest, match=message) as refused:
         grids(**options)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.packages
-def test_a_grid_is_drawn_with_walls_and_agents_of_their_size(package):
+def test_grid_shows_walls_and_agents_to_scale(package):
     environment = grids(map_size=12)
     environment.reset(np.random.default_rng(0))
     scene, game = environment.render(0), environment._guards[0].environment

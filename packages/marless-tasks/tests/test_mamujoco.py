@@ -35,7 +35,7 @@ def package():
         ("xyz", "there are: mamujoco/Ant-2x4, .*mamujoco/Walker2d-2x3$"),
     ],
 )
-def test_an_unknown_robot_is_answered_with_those_that_there_are(name, message):
+def test_unknown_robot_lists_known_robots(name, message):
     with pytest.raises(BadRequest, match=message) as refused:
         robots(name)
     assert "\n" not in str(refused.value)
@@ -43,7 +43,7 @@ def test_an_unknown_robot_is_answered_with_those_that_there_are(name, message):
 
 @pytest.mark.packages
 @pytest.mark.parametrize("name", [f"{robot}-{part}" for robot, parts in PARTITIONS.items() for part in parts])
-def test_every_robot_has_the_agents_and_joints_of_its_partition(package, name):
+def test_every_robot_has_agents_and_joints_of_partition(package, name):
     robot, _, partition = name.partition("-")
     parts = package.get_parts_and_edges(robot, partition)[0]
     spec = robots(name).spec
@@ -52,7 +52,7 @@ def test_every_robot_has_the_agents_and_joints_of_its_partition(package, name):
 
 
 @pytest.mark.packages
-def test_rewards_add_up_to_the_robots_own_and_the_state_is_the_single_agents(package):
+def test_rewards_and_state_match_single_agent_robot(package):
     environment = robots("HalfCheetah-2x3")
     seen = environment.reset(np.random.default_rng(3))
     own = package.parallel_env("HalfCheetah", "2x3")
@@ -70,7 +70,7 @@ def test_rewards_add_up_to_the_robots_own_and_the_state_is_the_single_agents(pac
 
 @pytest.mark.packages
 @pytest.mark.parametrize(("name", "steps"), [("HalfCheetah-2x3", 1000), ("Reacher-2x1", 50), ("Pusher-3p", 100)])
-def test_an_episode_has_gymnasiums_length_unless_the_horizon_says_otherwise(package, name, steps):
+def test_episode_has_gymnasium_length_or_horizon(package, name, steps):
     assert robots(name).spec.horizon == steps
     shorter = robots(name, horizon=3)
     shorter.reset(np.random.default_rng(0))
@@ -81,7 +81,7 @@ def test_an_episode_has_gymnasiums_length_unless_the_horizon_says_otherwise(pack
 
 
 @pytest.mark.packages
-def test_a_robot_that_falls_ends_the_episode_by_the_rules(package):
+def test_falling_robot_ends_episode_by_rules(package):
     environment = robots("Hopper-3x1")
     environment.reset(np.random.default_rng(0))
     actions = tuple(np.ones((1, len(kind.agents), 1), np.float32) for kind in environment.spec.classes)
@@ -92,7 +92,7 @@ def test_a_robot_that_falls_ends_the_episode_by_the_rules(package):
 
 
 @pytest.mark.packages
-def test_agents_see_as_many_joints_away_as_the_option_says(package):
+def test_option_sets_visible_joint_distance(package):
     # Three joints' positions and velocities, and the torso's five; with 1 a joint of the other agent's as well.
     sizes = [robots(agent_obsk=k).spec.classes[0].observation_size for k in (0, 1)]
     assert sizes == [3 + 3 + 5, 3 + 3 + 5 + 1]
@@ -110,7 +110,7 @@ def test_other_options_are_the_robots_own(package):
 
 
 @pytest.mark.packages
-def test_a_robot_is_drawn_without_a_screen_by_a_camera_that_follows_it(package, shell):
+def test_robot_is_drawn_offscreen_by_following_camera(package, shell):
     shell.unset("DISPLAY")
     environment = robots(render_mode="rgb_array")
     assert sys.platform != "linux" or os.environ["MUJOCO_GL"] in ("egl", "osmesa")
@@ -118,7 +118,7 @@ def test_a_robot_is_drawn_without_a_screen_by_a_camera_that_follows_it(package, 
 
 
 @pytest.mark.packages
-def test_an_option_that_no_robot_has_is_refused_in_one_line(package):
+def test_unknown_robot_option_is_refused_in_one_line(package):
     with pytest.raises(BadRequest, match=r"refuses task.options {'weight': 3}") as refused:
         robots(weight=3)
     assert "\n" not in str(refused.value)

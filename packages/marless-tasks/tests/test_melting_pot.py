@@ -92,7 +92,7 @@ def test_squares_of_pixels_are_averaged_and_rounded():
     assert np.array_equal(average(picture, 1), picture)
 
 
-def test_agents_see_the_smaller_picture_and_what_melting_pot_permits(stand_in):
+def test_agents_see_smaller_picture_and_permitted_values(stand_in):
     environment = make()
     (kind,) = environment.spec.classes
     assert environment.spec.agents == ("player_0", "player_1") and environment.spec.horizon == 9
@@ -104,7 +104,7 @@ def test_agents_see_the_smaller_picture_and_what_melting_pot_permits(stand_in):
     assert environment.render(0).shape == (4, 6, 3)
 
 
-def test_an_episode_ends_where_the_substrate_ends_it_or_the_horizon_before(stand_in):
+def test_episode_ends_with_substrate_or_horizon(stand_in):
     for horizon, ends in ((None, 3), (2, 2)):
         environment = make(**({"horizon": horizon} if horizon else {}))
         environment.reset(np.random.default_rng(0))
@@ -113,7 +113,7 @@ def test_an_episode_ends_where_the_substrate_ends_it_or_the_horizon_before(stand
         assert bool(steps[-1].truncated[0]) == (horizon is not None)
 
 
-def test_every_game_is_closed_and_pythons_random_numbers_stay_as_they_were(stand_in):
+def test_games_are_closed_and_python_generator_stays_unchanged(stand_in):
     random.seed(3)
     expected = random.random()
     random.seed(3)
@@ -142,13 +142,13 @@ def test_the_adapter_keeps_every_promise_of_the_protocol(stand_in):
         ("pond", None, {"roles": "x"}, "there is no roles here"),
     ],
 )
-def test_what_it_does_not_take_is_refused_in_one_line(stand_in, substrate, agents, options, says):
+def test_unsupported_options_are_refused_in_one_line(stand_in, substrate, agents, options, says):
     with pytest.raises(BadRequest, match=says):
         make(substrate, agents=agents, **options)
 
 
 @needs_melting_pot
-def test_coins_has_two_players_who_see_eleven_by_eleven_sprites():
+def test_coins_has_two_players_with_sprite_views():
     spec = make("coins").spec
     (kind,) = spec.classes
     assert spec.agents == ("player_0", "player_1")
@@ -158,7 +158,7 @@ def test_coins_has_two_players_who_see_eleven_by_eleven_sprites():
 
 @needs_melting_pot
 @pytest.mark.parametrize("substrate", ["coins", "commons_harvest__open"])
-def test_the_substrates_keep_the_promises_of_the_protocol_but_equal_bytes(substrate):
+def test_substrates_keep_protocol_except_equal_bytes(substrate):
     conformance.check(lambda num_envs: make(substrate, num_envs, horizon=4), episodes=1, repeatable=False)
 
 

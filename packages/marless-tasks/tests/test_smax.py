@@ -24,7 +24,7 @@ def needs_jaxmarl(test):
 
 
 @pytest.mark.parametrize("package", ["jax", "jaxmarl"])
-def test_without_jaxmarl_one_line_says_how_to_get_it(shell, package):
+def test_missing_jaxmarl_says_how_to_install_it(shell, package):
     if package == "jaxmarl" and find_spec("jax") is None:
         pytest.skip("without jax, jaxmarl is not asked for")
     shell.uninstall(package)
@@ -42,7 +42,7 @@ def test_options_that_are_ours_are_refused():
 
 
 @needs_jaxmarl
-def test_jax_starts_silently_on_one_thread_and_leaves_the_settings_of_the_process_alone():
+def test_jax_starts_silently_on_one_thread():
     code = (
         "import os, sys\n"
         "from pathlib import Path\n"
@@ -81,7 +81,7 @@ def test_the_adapter_keeps_every_promise_of_the_protocol():
         ),
     ],
 )
-def test_what_jaxmarl_does_not_have_is_refused_in_one_line(name, agents, options, says):
+def test_names_unknown_to_jaxmarl_are_refused(name, agents, options, says):
     with pytest.raises(BadRequest, match=says) as error:
         registry.make(EnvTask(name=name, agents=agents, options=options), 1)
     assert "\n" not in str(error.value)
@@ -101,7 +101,7 @@ def in_maps(state, units=6):
 
 
 @needs_jaxmarl
-def test_a_environment_plays_what_jaxmarl_plays_with_its_key():
+def test_environment_plays_jaxmarl_steps_with_its_key():
     """Key by key and step by step against JaxMARL's own environment."""
     environment = registry.make(EnvTask(name="jaxmarl:smax/3m"), 16)
     seen = environment.reset(np.random.default_rng(7))

@@ -59,7 +59,7 @@ def put(first, second, num_envs=1):
     return np.full((num_envs, 1), first), np.full((num_envs, 1), second)
 
 
-def test_agents_of_a_tuple_have_names_spaces_and_rewards_of_their_own():
+def test_tuple_agents_have_own_names_spaces_and_rewards():
     environment, _ = pots()
     seen = environment.reset(np.random.default_rng(0))
     assert environment.spec.agents == ("agent_0", "agent_1")
@@ -91,7 +91,7 @@ def test_an_episode_whose_time_ran_out_is_truncated():
     assert steps[-1].final.values[0][0, 0, 0] >= 4
 
 
-def test_an_end_that_is_reached_in_the_last_step_is_an_end():
+def test_end_in_last_step_is_an_end():
     environment, _ = pots(steps=2)
     environment.reset(np.random.default_rng(0))
     environment.step(put(2, 2))
@@ -126,7 +126,7 @@ def test_metrics_are_those_of_the_episodes_that_ended():
     assert steps[3].env_metrics["weight"][1] == pytest.approx(start[1] + 4)
 
 
-def test_a_metric_that_is_no_number_is_a_fault():
+def test_metric_that_is_no_number_is_fault():
     environment = weighed_pots(1, MislabelledPot)
     environment.reset(np.random.default_rng(0))
     environment.step(put(2, 2))
@@ -136,7 +136,7 @@ def test_a_metric_that_is_no_number_is_a_fault():
         environment.step(put(2, 2))
 
 
-def test_a_tuple_environment_keeps_every_promise_and_is_closed():
+def test_tuple_environment_keeps_promises_and_is_closed():
     check(lambda num_envs: pots(num_envs)[0])
     check(weighed_pots)
     environment, made = pots(2)
@@ -195,7 +195,7 @@ def test_an_unregistered_label_is_answered_in_one_line(registered_pot, label, an
         ("meltingpot/coins", "meltingpot", "'dm-meltingpot>=2.4,<3', see docs/reference/environments.md"),
     ],
 )
-def test_a_family_whose_package_is_missing_says_so_in_one_line(shell, name, module, install):
+def test_family_without_package_is_one_line(shell, name, module, install):
     shell.uninstall(module)
     with pytest.raises(MissingExtra) as error:
         registry.make(EnvTask(name=name), 1)
@@ -230,11 +230,11 @@ def test_naming_a_task_loads_no_package_of_it():
         ("rware", False),
     ],
 )
-def test_a_name_is_known_when_it_is_listed_or_of_a_family(name, listed):
+def test_names_of_lists_and_families_are_known(name, listed):
     assert is_known(name) == listed
 
 
-def test_a_name_that_nobody_knows_is_answered_with_the_families():
+def test_unknown_name_lists_the_families():
     with pytest.raises(BadRequest, match=r"lbf/8x8-2p-3f .*rware/tiny-2ag .* and vmas/balance "):
         registry.make(EnvTask(name="xyz"), 1)
 
@@ -270,7 +270,7 @@ def test_games_of_packages_keep_every_promise(name, package, options):
         ("rware", "package:rware/tiny-2ag", {"shelves": 3}, "refuses task.options {'shelves': 3}"),
     ],
 )
-def test_what_a_user_gets_wrong_is_answered_in_one_line(package, name, options, message):
+def test_invalid_user_input_is_one_line(package, name, options, message):
     pytest.importorskip(package)
     with pytest.raises(BadRequest, match=message) as refused:
         registry.make(EnvTask(name=name, options=options), 1)

@@ -81,7 +81,7 @@ def test_spaces_are_those_of_vmas(scenario, continuous):
 
 @needs_vmas
 @pytest.mark.parametrize("continuous", [False, True])
-def test_steps_are_those_of_vmas_with_the_same_seed_and_actions(continuous):
+def test_steps_equal_vmas_with_same_seed_and_actions(continuous):
     import torch
     import vmas
 
@@ -108,14 +108,14 @@ def test_the_adapter_keeps_every_promise_of_the_protocol(scenario, continuous):
 
 
 @needs_vmas
-def test_it_keeps_them_where_bodies_that_touch_in_one_environment_are_computed_in_all():
+def test_environment_promises_hold_with_jointly_computed_contacts():
     conformance.check(
         lambda num_envs: make("navigation", num_envs, horizon=8, continuous_actions=True), independent_envs=False
     )
 
 
 @needs_vmas
-def test_what_else_the_process_plays_or_draws_changes_nothing():
+def test_other_environments_and_draws_change_nothing():
     import torch
 
     def played(others):
@@ -145,7 +145,7 @@ def test_what_else_the_process_plays_or_draws_changes_nothing():
 
 
 @needs_vmas
-def test_an_episode_that_the_scenario_ends_is_terminated_and_only_its_environment_begins_anew():
+def test_ended_episode_terminates_and_resets_only_its_environment():
     environment, rng = make("balance", 16), np.random.default_rng(0)
     environment.reset(np.random.default_rng(0))
     step = environment.step(random_actions(environment, rng))
@@ -160,7 +160,7 @@ def test_an_episode_that_the_scenario_ends_is_terminated_and_only_its_environmen
 
 
 @needs_vmas
-def test_an_episode_whose_time_ran_out_is_truncated_with_its_last_observation():
+def test_timed_out_episode_is_truncated_with_last_observation():
     environment, rng = make("transport", 2, horizon=3), np.random.default_rng(0)
     environment.reset(np.random.default_rng(0))
     steps = [environment.step(random_actions(environment, rng)) for _ in range(3)]
@@ -185,7 +185,7 @@ def test_the_number_of_agents_is_the_scenarios_argument():
         ("football", 4, {}, "vmas/football: VMAS refuses task.options .*'n_agents': 4.* not used"),
     ],
 )
-def test_what_vmas_does_not_take_is_refused_in_one_line(scenario, agents, options, says):
+def test_options_unknown_to_vmas_are_refused(scenario, agents, options, says):
     with pytest.raises(BadRequest, match=says) as error:
         environment = make(scenario, agents=agents, **options)
         environment.reset(np.random.default_rng(0))
@@ -193,7 +193,7 @@ def test_what_vmas_does_not_take_is_refused_in_one_line(scenario, agents, option
 
 
 @needs_vmas
-def test_an_error_inside_vmas_is_a_fault_that_names_task_and_method():
+def test_error_inside_vmas_names_task_and_method():
     environment = make("balance", 2)
     environment.reset(np.random.default_rng(0))
     with pytest.raises(EnvironmentFault, match="vmas/balance, step: AssertionError: Discrete physical actions"):

@@ -24,7 +24,7 @@ from marless_language.adapter_layout import AdapterLayout
 from marless_language.model.base_model import open_base
 
 
-def test_the_plain_loop_ends_with_the_adapters_of_a_run(tmp_path):
+def test_plain_loop_ends_with_adapters_of_run(tmp_path):
     base = tmp_path / "base.safetensors"
     base.write_bytes(relay_base())
     small = load(None, RELAY).algorithm  # a base that is named has other defaults
@@ -57,7 +57,7 @@ def test_computed_tokens_are_counted_by_layer(tmp_path):
         assert speaker.computed_tokens == 40 + again / layers
 
 
-def test_a_training_reaches_a_target_by_its_last_five_rounds_or_not_at_all():
+def test_target_is_reached_by_last_five_rounds():
     """The means of five rounds are 0.8, 0.9 and 0.95, so the sixth round reaches 0.9, and ends after 6 s."""
     success, ends_s = [0.6, 0.8, 0.8, 0.9, 0.9, 1.1, 1.05], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     trained = against_trl.measured(700.0, ends_s, 14.0, success)
@@ -81,16 +81,16 @@ def test_a_training_reaches_a_target_by_its_last_five_rounds_or_not_at_all():
         ("print(+++)", "6", b"0.0"),
     ],
 )
-def test_the_judge_far_away_grades_programs_of_one_operator(program, output, grade, shell):
+def test_remote_judge_grades_programs_of_one_operator(program, output, grade, shell):
     shell.export(**{waiting_judge.MEDIAN_S: "0"})
     assert waiting_judge.grade(to_json(Assignment(program=program, output=output))) == grade
 
 
-def test_a_record_of_rows_is_read_as_it_was_written():
+def test_record_rows_are_read_as_written():
     rows = [Row("tokens/s", [2.0, 4.0], ratios=[0.5, 1.0], against="loop", least=0.8)]
     record = Record(commit=None, date="", cores=2, kernel="", load=(0.0, 0.0), seconds=1.0, comparisons=rows)
     assert msgspec.json.decode(msgspec.json.encode(record), type=Record[Row]) == record
 
 
-def test_the_task_that_trl_learns_too_keeps_what_tasks_promise():
+def test_task_shared_with_trl_keeps_task_promises():
     check(lambda: adding_task.make(None))

@@ -27,7 +27,7 @@ def train(marless, *settings, name="talk"):
     return marless("train", *RELAY, BASE, "base.rank=2", "base.layers=1", *settings, "--run", name, "--workers", "1")
 
 
-def test_a_run_is_evaluated_printed_exported_and_goes_on(marless):
+def test_run_is_evaluated_printed_exported_and_continued(marless):
     assert train(marless).code == 0
     assert "success" in " ".join(marless("evaluate", "talk", "--episodes", "8", "--workers", "1").out)
     texts = marless("replay", "talk", "--episodes", "2").out
@@ -44,7 +44,7 @@ def test_a_run_is_evaluated_printed_exported_and_goes_on(marless):
     assert marless("report", "talk", "--out", "talk.html").code == 0
 
 
-def test_a_task_of_a_package_is_learned_by_its_name(marless):
+def test_task_of_package_is_learned_by_name(marless):
     assert train(marless, *ECHO).code == 0
     assert json.loads(Path("runs/talk/summary.json").read_bytes())["rounds"] == 3
     evaluation = ("evaluate", "talk", "--episodes", "30", "--workers", "1", "--json")
@@ -52,7 +52,7 @@ def test_a_task_of_a_package_is_learned_by_its_name(marless):
     assert doubly["mean"] == pytest.approx(2 * paid["mean"]) and paid["mean"] > 0
 
 
-def test_evaluations_with_other_options_and_longer_texts_change_no_weight(marless):
+def test_evaluation_options_and_longer_texts_change_no_weight(marless):
     assert train(marless, *ECHO).code == 0
     said = train(marless, *ECHO, "evaluation.options.pay=2", "evaluation.options.context=3", name="doubly")
     assert any("greedy, pay=2, context=3" in line for line in said.out)
@@ -99,7 +99,7 @@ def test_mistakes_are_one_line(marless, settings, message):
     assert message in line
 
 
-def test_other_algorithms_and_other_places_are_refused_in_one_line(marless):
+def test_other_algorithms_and_back_ends_are_refused(marless):
     said = marless("train", "task.name=text/relay")
     assert said.err == [
         "marless: the command line: algorithm.name: in text/relay agents speak, which mappo does not learn; set"
@@ -109,7 +109,7 @@ def test_other_algorithms_and_other_places_are_refused_in_one_line(marless):
     assert "a function `language` would read a whole model at every start" in line
 
 
-def test_what_a_run_of_numbers_has_not_got_is_said_in_one_line(marless):
+def test_missing_parts_of_numeric_run_are_one_line(marless):
     assert marless.train("numbers").code == 0
     (line,) = marless("export", "numbers", "--to", "peft").err
     assert "its agents do not speak" in line
@@ -123,7 +123,7 @@ def test_without_torch_agents_do_not_speak(marless, shell):
     assert "algorithm.name=grpo needs packages that are not installed" in line
 
 
-def test_a_side_learns_against_the_frozen_adapters_of_another_run(marless):
+def test_side_learns_against_frozen_adapters_of_other_run(marless):
     haggle = ("task.name=text/haggle", "base.model=haggle.safetensors")
     Path("haggle.safetensors").write_bytes(task_base("text/haggle"))
     assert train(marless, *haggle, name="before").code == 0

@@ -13,7 +13,7 @@ SETTINGS = (*RELAY, "base.model=relay.safetensors", "base.rank=2", "actors.rollo
 
 
 @pytest.mark.slow
-def test_workers_that_dial_in_speak_by_the_model_of_the_driver(tmp_path, shell, capfd):
+def test_dialled_in_workers_speak_with_model_of_driver(tmp_path, shell, capfd):
     shell.cd(tmp_path)
     Path("relay.safetensors").write_bytes(relay_base())
     Path("config/marless").mkdir(parents=True)

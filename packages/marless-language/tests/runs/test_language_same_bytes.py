@@ -53,13 +53,13 @@ def test_a_kill_changes_no_weight(tmp_path, alone, works):
     assert speak(tmp_path, TWO).sha256 == alone.sha256
 
 
-def test_micro_batches_change_no_weight_wherever_they_are_summed(tmp_path):
+def test_micro_batches_change_no_weight_for_any_placement(tmp_path):
     runs = [speak(tmp_path / rule, *STREAMED, f"placement.rule={rule}") for rule in ("fused", "packed")]
     assert runs[0].sha256 == runs[1].sha256
     assert runs[0].lines[-1].metrics == runs[1].lines[-1].metrics
 
 
-def test_a_round_learns_from_the_one_before_it_wherever_it_runs(tmp_path, alone):
+def test_round_learns_from_previous_round_in_any_placement(tmp_path, alone):
     runs = [speak(tmp_path / rule, TWO, LAG, f"placement.rule={rule}") for rule in ("fused", "packed")]
     assert runs[0].sha256 == runs[1].sha256 != alone.sha256
 
@@ -78,7 +78,7 @@ GAME = (
 
 
 @pytest.mark.slow
-def test_games_whose_episodes_end_early_have_one_result_wherever_they_are_played(tmp_path):
+def test_early_ended_games_are_equal_in_any_placement(tmp_path):
     base = task_base(TICTACTOE, **OPTIONS)
     split = speak(tmp_path / "split", *GAME, TWO, "placement.rule=split", workers=2, base=base)
     alone = speak(tmp_path / "alone", *GAME, TWO, base=base)

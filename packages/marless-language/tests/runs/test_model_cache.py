@@ -39,7 +39,7 @@ def stored(run: str, *settings: str) -> Path:
     return Path(run) / model.base.key
 
 
-def test_runs_share_a_copy_of_the_users_file_and_not_the_file(tmp_path: Path):
+def test_runs_share_one_copy_of_user_file(tmp_path: Path):
     Path("mine.safetensors").write_bytes(relay_base())
     first, second = (stored(run, "base.model=mine.safetensors") for run in ("one", "two"))
     assert first.samefile(second) and not first.samefile("mine.safetensors")
@@ -49,7 +49,7 @@ def test_runs_share_a_copy_of_the_users_file_and_not_the_file(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["itself", "a link"])
-def test_a_file_of_the_cache_that_a_user_names_is_not_linked_to(cache: Path, name: str):
+def test_user_named_file_of_cache_is_not_linked(cache: Path, name: str):
     Path("mine.safetensors").write_bytes(relay_base())
     kept = copy_of(Path("mine.safetensors"))
     if name == "a link":
@@ -59,7 +59,7 @@ def test_a_file_of_the_cache_that_a_user_names_is_not_linked_to(cache: Path, nam
     assert not stored("run", f"base.model={named}").samefile(kept)
 
 
-def test_an_altered_copy_is_made_anew_and_its_runs_are_not_touched(cache: Path, caplog):
+def test_altered_copy_is_replaced_and_runs_stay_unchanged(cache: Path, caplog):
     Path("mine.safetensors").write_bytes(relay_base())
     kept = copy_of(Path("mine.safetensors"))
     alter(kept)
@@ -68,7 +68,7 @@ def test_an_altered_copy_is_made_anew_and_its_runs_are_not_touched(cache: Path, 
     assert [path.name for path in cache.iterdir()] == [kept.name]
 
 
-def test_what_was_made_for_a_request_is_kept_until_it_is_altered(cache: Path):
+def test_copy_made_on_request_is_kept_until_altered(cache: Path):
     calls = list[Path]()
 
     def make(part: Path) -> None:
@@ -81,7 +81,7 @@ def test_what_was_made_for_a_request_is_kept_until_it_is_altered(cache: Path):
     assert cached_file("request", make).read_bytes() == b"numbers" * 200 and len(calls) == 2
 
 
-def test_nothing_is_left_of_what_could_not_be_made(cache: Path):
+def test_failed_copy_leaves_nothing(cache: Path):
     def fail(part: Path) -> None:
         part.write_bytes(b"half")
         raise UserError("no")
@@ -92,7 +92,7 @@ def test_nothing_is_left_of_what_could_not_be_made(cache: Path):
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root writes everywhere")
-def test_where_the_cache_cannot_be_written_a_run_has_a_copy_of_its_own(tmp_path: Path):
+def test_run_has_own_copy_with_read_only_cache(tmp_path: Path):
     Path("mine.safetensors").write_bytes(relay_base())
     (tmp_path / "cache").mkdir(mode=0o500)
     assert stored("run", "base.model=mine.safetensors").read_bytes() == relay_base()

@@ -23,7 +23,7 @@ SMALL = {
 }
 
 
-def test_thirty_two_runs_of_four_tenants_speak_by_one_model():
+def test_thirty_two_runs_share_one_model():
     study = Study(Path("studies/tenants"), load(TENANTS), range(1, 9))
     study.begin()
     runs = list(study.runs)
@@ -32,7 +32,7 @@ def test_thirty_two_runs_of_four_tenants_speak_by_one_model():
 
 
 @pytest.mark.slow
-def test_tenants_share_processes_and_the_file_of_the_model_and_have_the_bytes_of_runs_alone(tmp_path, shell, capfd):
+def test_tenants_share_processes_and_model_with_equal_bytes(tmp_path, shell, capfd):
     shell.cd(tmp_path)
     Path("relay.safetensors").write_bytes(relay_base())
     marless, file = Commands(capfd), TENANTS.read_text()

@@ -20,7 +20,7 @@ from marless.studies.study_file import parse
 @pytest.mark.parametrize(
     ("work", "count"), [(computing(5), 32), (waiting(2, 0.1), 32), (large(4, Path("model.safetensors")), 8)]
 )
-def test_the_runs_are_those_of_the_example_and_may_have_a_model_each_tenant(work, count, tmp_path):
+def test_example_runs_may_have_one_model_per_tenant(work, count, tmp_path):
     models = [Path(f"{number}.safetensors") for number in range(4)]
     for several, wanted in ((), 1), (models, 4):
         file = parse(tomllib.loads(work.file(models=several)), "study.toml", tmp_path)
@@ -31,7 +31,7 @@ def test_the_runs_are_those_of_the_example_and_may_have_a_model_each_tenant(work
         assert {run.config.task.name for run in runs} == {work.task}
 
 
-def test_a_padded_model_is_the_same_model_in_another_file():
+def test_padded_model_is_same_model_in_other_file():
     body = relay_base()
     copy = padded(body, 3)
     assert len(copy) == len(body) + 24
