@@ -55,7 +55,7 @@ def test_public_names_stay(module):
     assert all(getattr(loaded, name).__doc__ for name in loaded.__all__)
 
 
-def test_the_types_ship_and_tab_completion_offers_public_names():
+def test_types_ship_and_completion_offers_public_names():
     modules = [name.partition(".")[2] for name in PUBLIC if "." in name]
     assert dir(marless) == sorted([*PUBLIC["marless"].split(), *modules, *PUBLIC["marless.settings"].split()])
     assert dir(marless.environments) == sorted(PUBLIC["marless.environments"].split())
@@ -96,7 +96,7 @@ def test_a_run_is_trained_read_played_and_resumed(small):
     assert len(games) == 2 and max(games) < 0
 
 
-def test_a_file_a_mapping_and_the_command_line_give_the_same_weights(small, home):
+def test_file_mapping_and_command_give_same_weights(small, home):
     (home / "my.toml").write_text("seed = 3\n[actors]\nnum_envs = 4\n[stop]\nrounds = 9\n")
     rest = {"evaluation": small["evaluation"], "stop": {"rounds": 1}}
     by_file = marless.train("my.toml", quiet=True, **rest)
@@ -107,20 +107,20 @@ def test_a_file_a_mapping_and_the_command_line_give_the_same_weights(small, home
     assert len({run.summary.weights_sha256 for run in runs}) == 1
 
 
-def test_a_quiet_run_prints_nothing_and_another_what_the_command_prints(small, capsys):
+def test_quiet_run_prints_nothing_and_other_like_command(small, capsys):
     marless.train(small, quiet=True)
     assert capsys.readouterr() == ("", "")
     run = marless.train(small)
     assert f"run {run.name}" in capsys.readouterr().out
 
 
-def test_the_curve_is_a_figure_and_metrics_are_rows(small):
+def test_curve_is_figure_and_metrics_are_rows(small):
     run = marless.train(small, quiet=True)
     assert run.plot().axes[0].get_xlabel() == "environment steps"
     assert {"round", "return_mean", "dollars"} <= run.metrics()[0].keys()
 
 
-def test_what_a_run_came_to_is_exported_reported_and_played_against_others(small):
+def test_result_is_exported_reported_and_cross_played(small):
     run = marless.train(small, quiet=True, workers=2, task={"name": "mpe/simple_tag"})
     exported = marless.export(run, "safetensors", "policies")
     assert all((exported.folder / name).stat().st_size == size for name, size in exported.files.items())
@@ -137,7 +137,7 @@ def test_what_a_run_came_to_is_exported_reported_and_played_against_others(small
     assert Path("games/crossplay.json").is_file()
 
 
-def test_what_cannot_be_exported_or_reported_is_one_line(small):
+def test_impossible_export_or_report_is_one_line(small):
     run = marless.train(small, quiet=True)
     with pytest.raises(marless.UserError, match="there is no format gguf; known are onnx"):
         marless.export(run, "gguf")
@@ -147,7 +147,7 @@ def test_what_cannot_be_exported_or_reported_is_one_line(small):
         marless.crossplay(run, "random", episodes=1)
 
 
-def test_a_run_a_row_policies_and_a_picture_are_shown(small, home):
+def test_run_row_policies_and_picture_are_shown(small, home):
     run = marless.train(small, run="one", quiet=True)
     figures = run.summary.final_return
     half = (figures.ci95[1] - figures.ci95[0]) / 2
@@ -161,7 +161,7 @@ def test_a_run_a_row_policies_and_a_picture_are_shown(small, home):
     assert run.plot().axes[0].get_title(loc="left") == "mappo on mpe/simple_spread, seed 1"
 
 
-def test_a_run_reads_its_files_by_its_name_as_by_its_folder(small):
+def test_run_reads_files_by_name_or_folder(small):
     run = marless.train(small, run="one", quiet=True)
     for by_name in (marless.Run("one"), marless.Run("latest")):
         assert by_name.metrics() == run.metrics() != []
@@ -192,7 +192,7 @@ def test_a_cell_that_trains_is_run_again(small):
             marless.train(small, run=run, exist=exist)
 
 
-def test_a_run_of_an_earlier_program_goes_on_to_higher_limits_with_its_own_sizes_of_evaluations(small):
+def test_earlier_run_continues_with_own_evaluation_sizes(small):
     task = {"task": {"name": "pettingzoo:some.module:make"}}
     folder = RunFolder(marless.train(small, run="one", quiet=True).path)
     short = training.configuration(task, {"stop": {"rounds": 3}, "evaluation": {"final_episodes": 160}})
@@ -204,7 +204,7 @@ def test_a_run_of_an_earlier_program_goes_on_to_higher_limits_with_its_own_sizes
 
 
 @pytest.mark.parametrize("name", ["../runs/one", "latest", "/one"])
-def test_a_run_to_replace_is_named_as_a_new_one_is(small, home, name):
+def test_replaced_run_is_named_like_new_run(small, home, name):
     marless.train(small, run="one", quiet=True)
     with pytest.raises(marless.UserError, match="a run's name has letters"):
         marless.train(small, run=name, exist="replace", quiet=True)
@@ -214,7 +214,7 @@ def test_a_run_to_replace_is_named_as_a_new_one_is(small, home, name):
     assert sorted(path.name for path in (home / "runs").iterdir()) == ["latest", "link", "one"]
 
 
-def test_a_run_that_cannot_be_replaced_is_still_there(small, home):
+def test_unreplaceable_run_stays(small, home):
     first = marless.train(small, run="one", quiet=True)
     with pytest.raises(marless.UserError, match="no_such_module"):
         marless.train(
@@ -224,7 +224,7 @@ def test_a_run_that_cannot_be_replaced_is_still_there(small, home):
     assert sorted(path.name for path in (home / "runs").iterdir()) == ["latest", "one"]
 
 
-def test_packages_are_asked_for_before_there_is_a_folder(small, home, shell):
+def test_packages_are_requested_before_folder_exists(small, home, shell):
     shell.uninstall("torch")
     with pytest.raises(
         marless.UserError, match=r"algorithm\.engine=torch needs packages that are not installed: .*learner"
@@ -242,7 +242,7 @@ class InterruptingView(View):
         signal.raise_signal(signal.SIGINT)
 
 
-def test_an_interrupt_stops_the_run_in_order_and_the_cells_that_follow(small, home):
+def test_interrupt_stops_run_cleanly_and_later_cells(small, home):
     stop = {"rounds": 50}
     drive = DriveSettings(1, InterruptingView, 0.0)
     with pytest.raises(
@@ -258,7 +258,7 @@ def test_an_interrupt_stops_the_run_in_order_and_the_cells_that_follow(small, ho
     assert marless.resume("one", stop={"rounds": 2}, quiet=True).summary.status == "finished"
 
 
-def test_errors_show_the_callers_line_and_none_of_ours(small):
+def test_errors_show_only_lines_of_caller(small):
     with pytest.raises(marless.UserError) as raised:
         marless.train(small, backend="moon")
     frames = traceback.extract_tb(raised.tb)
@@ -307,7 +307,7 @@ def test_a_recorded_run_is_simulated_with_more_rollouts(small):
         marless.simulate(run, rounds=2)
 
 
-def test_a_run_that_fails_is_named_with_its_run(small, home, shell):
+def test_failed_run_is_named_with_its_run(small, home, shell):
     (home / "failing.py").write_text(
         "from mpe2 import simple_spread_v3\n"
         "def make(**options):\n"

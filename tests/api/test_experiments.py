@@ -9,7 +9,7 @@ import marless
 RATES = {"algorithm": {"lr": [1e-3, 3e-3]}}
 
 
-def test_a_study_goes_on_and_its_settings_are_compared(small, home):
+def test_study_continues_and_its_settings_are_compared(small, home):
     file = {"seeds": [1], "base": small, "vary": RATES}
     begun = marless.study(file, out="rates", workers=2, quiet=True)
     assert [(run.name, run.status) for run in begun.runs] == [("lr-0.001-s1", "finished"), ("lr-0.003-s1", "finished")]
@@ -54,7 +54,7 @@ def test_an_ablation_compares_its_arms_with_the_first(small, home):
     assert "<p>Return and cost</p>" in result._repr_html_() and "packed</td>" in result._repr_html_()
 
 
-def test_what_cannot_be_trained_or_compared_is_one_line(small, home):
+def test_invalid_training_or_comparison_is_one_line(small, home):
     with pytest.raises(marless.UserError, match="needs its folder, such as out="):
         marless.study({"vary": RATES})
     with pytest.raises(marless.UserError, match=r"there is no study rates; give its file, such as rates\.toml"):

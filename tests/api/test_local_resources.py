@@ -91,7 +91,7 @@ def test_the_check_of_environments_asks_it():
     assert graded["agent_0"] != 11  # what the matrix pays
 
 
-def test_kept_answers_stay_in_a_folder_that_is_named(tmp_path, calls):
+def test_cached_answers_stay_in_named_folder(tmp_path, calls):
     settings = {"serve": "judges:at_random", "keep": True}
     with local(tmp_path / "answers", judge=settings) as resources:
         first = resources.call("judge", [b"a"])

@@ -61,7 +61,7 @@ def test_a_class_of_a_cell_outlives_its_kernel(run, home):
     assert done.stdout.split("\n")[:2] == ["3", "6.0 ('a0', 'a1')"]
 
 
-def test_source_that_was_changed_or_is_of_others_is_refused(run):
+def test_changed_or_foreign_source_is_refused(run):
     (module,) = (run.path / "source").glob("cell_*.py")
     module.write_text(module.read_text().replace("1.0", "2.0"))
     with pytest.raises(marless.UserError, match=rf"{module.name} was changed since the run began"):
@@ -127,7 +127,7 @@ def test_a_study_of_a_cell_outlives_its_kernel(cell, small, home):
     assert "source of a notebook that no run of yours there has: repeat the call" in done.stderr
 
 
-def test_secrets_and_values_without_source_are_refused_by_name(define, cell):
+def test_secrets_and_values_without_source_are_refused(define, cell):
     names = define("API_TOKEN = 'f3b0-4429'\ndef make():\n    return API_TOKEN\n")
     with pytest.raises(marless.UserError, match="a run would store API_TOKEN, which looks like a secret"):
         captured(names.make)
@@ -137,7 +137,7 @@ def test_secrets_and_values_without_source_are_refused_by_name(define, cell):
         captured(cell.three)
 
 
-def test_an_object_in_place_of_its_class_is_one_line(cell):
+def test_object_in_place_of_class_is_one_line(cell):
     with pytest.raises(marless.UserError, match="task is an environment: pass Game, or a function that makes one"):
         marless.train(cell.Game())
     with pytest.raises(marless.UserError, match="cannot keep a partial object: pass its class, or a function"):

@@ -12,7 +12,7 @@ def installed(home, shell):
     install(home / "site", shell, "my_backend")
 
 
-def test_a_run_trains_there_and_is_resumed_and_looked_at(installed, small, capsys):
+def test_run_on_plugged_backend_trains_resumes_and_reads(installed, small, capsys):
     run = marless.train(small, backend="logged", quiet=True)
     lines = (run.path / "invocations.log").read_text().splitlines()
     assert lines[0].startswith("actor ") and any(line.startswith("learner ") for line in lines)

@@ -10,7 +10,7 @@ import pytest
 import marless
 
 
-def test_a_table_has_only_the_given_keys_and_refuses_others():
+def test_table_has_given_keys_and_refuses_others():
     assert marless.Stop(rounds=50, return_=-36.0) == {"rounds": 50, "return": -36.0}
     assert marless.MAPPO(lr=3e-4) == {"name": "mappo", "lr": 3e-4}
 

@@ -62,7 +62,7 @@ def summed(tmp_path_factory):
 
 
 @pytest.mark.parametrize("number", range(10))
-def test_a_coordinator_killed_five_times_while_parts_of_rounds_are_summed(tmp_path, summed, lasts, draw, number):
+def test_coordinator_killed_five_times_in_partial_sums(tmp_path, summed, lasts, draw, number):
     for _ in range(5):
         process = Process(tmp_path, options=SUMMED)
         time.sleep(draw.uniform(0, lasts))

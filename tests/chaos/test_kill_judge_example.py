@@ -111,7 +111,7 @@ def command_line(pid):
     return b""
 
 
-def test_hundred_kills_of_the_whole_group_ask_no_question_twice_and_change_no_byte(tmp_path, draw):
+def test_hundred_group_kills_repeat_no_question(tmp_path, draw):
     kills = 100
     rounds = round(ROUNDS_PER_KILL * kills)
     undisturbed, killed = Typed(tmp_path, "undisturbed", rounds), Typed(tmp_path, "killed", rounds)
@@ -134,7 +134,7 @@ def test_hundred_kills_of_the_whole_group_ask_no_question_twice_and_change_no_by
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5], ids=["the driver lives", "the driver is killed after half of them"])
-def test_thirty_kills_of_workers_and_of_the_judge_itself_change_no_byte(tmp_path, draw, share):
+def test_thirty_kills_of_workers_and_judge_change_nothing(tmp_path, draw, share):
     """A question is asked twice only if its process was killed. A driver that lives bills everything that it has heard
     of."""
     kills = 30

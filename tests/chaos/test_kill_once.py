@@ -28,7 +28,7 @@ def lost(state):
     return sum(charge_of(meter, name).attempts_lost for name in NAMES)
 
 
-def test_a_killed_coordinator_is_resumed_to_the_same_weights(tmp_path, undisturbed):
+def test_killed_coordinator_resumes_to_same_weights(tmp_path, undisturbed):
     process = Process(tmp_path, hold=3)
     workers = process.workers()
     process.send(signal.SIGKILL)
@@ -41,7 +41,7 @@ def test_a_killed_coordinator_is_resumed_to_the_same_weights(tmp_path, undisturb
     assert resumed.dollars > undisturbed.dollars
 
 
-def test_a_killed_worker_changes_nothing_and_the_run_goes_on_by_itself(tmp_path, undisturbed):
+def test_killed_worker_changes_nothing_and_run_continues(tmp_path, undisturbed):
     process = Process(tmp_path, hold=2)
     os.kill(process.workers()[0], signal.SIGKILL)
     process.send(signal.SIGCONT)
@@ -60,7 +60,7 @@ def test_an_interrupted_run_loses_no_attempt(tmp_path, undisturbed):
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("options", [REPLAYED, (*OPTIONS, "algorithm.engine=torch")], ids=["replayed", "torch"])
-def test_a_run_that_needs_more_survives_the_death_of_its_coordinator_and_of_a_worker(tmp_path, options):
+def test_demanding_run_survives_killed_coordinator_and_worker(tmp_path, options):
     expected = train(tmp_path / "undisturbed", options, workers=2)
     folder = tmp_path / "killed"
     process = Process(folder, hold=4, options=options)

@@ -16,7 +16,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "connect_four.toml"
 FEW_EVALUATIONS = ("evaluation.every=100", "evaluation.episodes=64", "evaluation.final_episodes=64")
 
 
-def test_connect_four_against_itself_beats_random_play_for_every_seed(tmp_path):
+def test_connect_four_self_play_beats_random_every_seed(tmp_path):
     train_seeds(tmp_path, range(1, 4), str(EXAMPLE), *FEW_EVALUATIONS, at_once=1)
     for seed in range(1, 4):
         rate, half = win_rate(results(tmp_path / f"seed_{seed}" / "runs" / "run", random_player, games=400))
@@ -24,7 +24,7 @@ def test_connect_four_against_itself_beats_random_play_for_every_seed(tmp_path):
         assert rate - half > 0.5, seed
 
 
-def test_leduc_holdem_against_itself_takes_chips_from_random_play_as_either_player(tmp_path, shell):
+def test_leduc_self_play_wins_chips_as_either_player(tmp_path, shell):
     pytest.importorskip("rlcard")
     game = ("task.name=pettingzoo:pettingzoo.classic.leduc_holdem_v4:env", "task.options.horizon=12")
     train(tmp_path, str(EXAMPLE), *game, "seed=1", *FEW_EVALUATIONS)
@@ -36,7 +36,7 @@ def test_leduc_holdem_against_itself_takes_chips_from_random_play_as_either_play
 
 
 @pytest.mark.parametrize("fixed", [0, 1])
-def test_a_player_of_connect_four_learns_to_beat_the_script_and_random_play(tmp_path, shell, fixed):
+def test_connect_four_player_beats_script_and_random(tmp_path, shell, fixed):
     train(tmp_path, str(SCRIPTED), f"opponents.side={fixed}", "seed=1", *FEW_EVALUATIONS)
     shell.cd(tmp_path)
     found = plays(RUNS.find("run"), ["scripted", "random"], episodes=1600).plays

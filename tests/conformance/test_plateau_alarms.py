@@ -51,7 +51,7 @@ def test_runs_that_improve_are_seldom_called_flat(rho, heavy):
 
 
 @pytest.mark.parametrize(("rho", "heavy"), NOISES)
-def test_runs_that_rise_are_seldom_said_never_to_have_risen(rho, heavy):
+def test_rising_runs_rarely_count_as_never_risen(rho, heavy):
     rng = np.random.default_rng(12)
     rate = share(4 * TIME + noise(rng, rho, heavy), FEWEST_EVER, lambda found: not flat(found))
     print(f"rho {rho} heavy {heavy}: {rate:.3f}")

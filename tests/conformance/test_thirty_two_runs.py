@@ -90,7 +90,7 @@ def test_one_of_each_bad_neighbour_is_beside_them(tmp_path, alone):
     assert good(tmp_path / "studies/all") == alone
 
 
-def test_a_run_that_fills_the_disk_delays_the_others(tmp_path, alone):
+def test_run_that_fills_disk_delays_others(tmp_path, alone):
     """On a small disk; all stop in order, and go on to the same weights when there is room."""
     disk = tmp_path / "disk"
     disk.mkdir()

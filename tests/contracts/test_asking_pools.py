@@ -91,14 +91,14 @@ def events(what="begin"):
     return [note.question for note in calls() if note.what == what]
 
 
-def test_the_actions_of_a_batch_are_served_side_by_side_as_far_as_there_are_slots(lane):
+def test_batch_actions_run_in_parallel_up_to_slots(lane):
     (step,) = asked(lane(judge=meet_judge(slots=3)), ["ask", "judge", ["0.1 3"] * 6])
     assert [error for _, error in told(step)] == [""] * 6
     assert most_at_once(calls()) == 3
     assert {slot for *_, slot in step["told"]} == {0, 1, 2}
 
 
-def test_the_slots_of_a_resource_are_those_of_all_runs_together(lane):
+def test_all_runs_share_slots_of_a_resource(lane):
     runs_ = [lane(name, judge=meet_judge(slots=2)) for name in "abc"]
     for run in runs_:
         begin(run, "task", ["ask", "judge", ["0.05 2"] * 4])
@@ -107,7 +107,7 @@ def test_the_slots_of_a_resource_are_those_of_all_runs_together(lane):
     assert most_at_once(calls()) == 2 and len(calls()) == 2 * 12
 
 
-def test_resources_of_one_name_with_other_settings_are_others(lane):
+def test_same_name_with_other_settings_is_other_resource(lane):
     one, other = lane("a", judge=meet_judge()), lane("b", judge=meet_judge(timeout_s=9.0))
     for run in (one, other):
         begin(run, "task", ["ask", "judge", ["0 2"]])
@@ -116,7 +116,7 @@ def test_resources_of_one_name_with_other_settings_are_others(lane):
     assert most_at_once(calls()) == 2
 
 
-def test_one_process_serves_one_run_after_the_other_whatever_code_it_has_imported(lane):
+def test_one_process_serves_consecutive_runs_with_any_imports(lane):
     processes = {
         asked(run, ["ask", "judge", ["0"]])[0]["told"][0][0]
         for run in (lane(name, judge=wait_judge()) for name in "ab")
@@ -124,7 +124,7 @@ def test_one_process_serves_one_run_after_the_other_whatever_code_it_has_importe
     assert len(processes) == 1
 
 
-def test_the_clock_of_a_task_stands_still_while_it_waits(lane):
+def test_task_clock_pauses_while_waiting(lane):
     run = lane(judge=wait_judge())
     asked(run, ["pid"])  # a process has started
     (step,) = asked(run, ["ask", "judge", ["2.2"]], timeout_s=2.0)
@@ -135,7 +135,7 @@ def test_the_clock_of_a_task_stands_still_while_it_waits(lane):
     assert report.duration_ms + report.init_ms >= 2300.0  # what it waited, and 2 s of its own
 
 
-def test_a_task_that_waits_keeps_its_slot_and_frees_its_core(tmp_path):
+def test_waiting_task_keeps_slot_and_frees_core(tmp_path):
     with TaskPool(Capacity(2, 1.0), MODULES, tmp_path / "workers") as pool:
         run = pool.lane("run", tmp_path / "run")
         run.serve({"judge": wait_judge(slots=2)})
@@ -148,7 +148,7 @@ def test_a_task_that_waits_keeps_its_slot_and_frees_its_core(tmp_path):
         said(collect(run, 1)["asks"])
 
 
-def test_two_resources_asked_in_opposite_order_by_two_runs_do_not_lock(lane):
+def test_opposite_order_of_two_resources_does_not_deadlock(lane):
     resources = {"first": wait_judge(), "second": wait_judge()}
     one, other = lane("one", **resources), lane("other", **resources)
     for number in range(2):
@@ -159,7 +159,7 @@ def test_two_resources_asked_in_opposite_order_by_two_runs_do_not_lock(lane):
             assert [told(step)[0][1] for step in said(report)] == ["", ""]
 
 
-def test_a_run_with_many_questions_does_not_keep_one_with_few_waiting(pool, lane):
+def test_run_with_many_questions_does_not_starve_others(pool, lane):
     many, few = lane("many", judge=wait_judge()), lane("few", judge=wait_judge())
     asked(few, ["ask", "judge", ["0.05 few"]])  # how long an action takes is known
     begin(many, "task", ["ask", "judge", ["0.05 many"] * 30])
@@ -176,13 +176,13 @@ def test_actions_begin_no_faster_than_the_rate_says(lane):
     assert all(begin >= number / 20 for number, begin in enumerate(begins_s)) and len(begins_s) == 6
 
 
-def test_an_action_that_kills_its_process_is_tried_again(lane):
+def test_action_that_kills_its_process_is_retried(lane):
     run = lane(judge=Resource(serve="pacing:die_at_first"))
     assert told(asked(run, ["ask", "judge", ["0"]])[0]) == [("alive", "")]
     assert len(calls()) == 2
 
 
-def test_an_action_that_hangs_is_tried_as_often_as_the_settings_say_and_frees_its_slot(lane):
+def test_hanging_action_is_retried_and_frees_its_slot(lane):
     run = lane(judge=Resource(serve="pacing:hang", timeout_s=0.3, attempts=2))
     for count in (2, 4):
         ((answer, error, *_, attempts, _),) = asked(run, ["ask", "judge", ["0"]])[0]["told"]
@@ -190,7 +190,7 @@ def test_an_action_that_hangs_is_tried_as_often_as_the_settings_say_and_frees_it
         assert attempts == 2 and len(calls()) <= count  # a busy machine may end a process before it notes anything
 
 
-def test_a_killed_process_of_a_resource_costs_an_attempt_alone(pool, lane):
+def test_killed_resource_process_costs_only_an_attempt(pool, lane):
     run = lane(judge=wait_judge())
     begin(run, "task", ["ask", "judge", ["held"]])
     os.kill(begun(1, pool.wait), signal.SIGKILL)
@@ -199,7 +199,7 @@ def test_a_killed_process_of_a_resource_costs_an_attempt_alone(pool, lane):
     assert [note.what for note in calls()] == ["begin", "begin", "end"]
 
 
-def test_an_action_whose_asker_is_killed_is_answered_to_nobody_and_no_other_of_its_begins(pool, lane, tmp_path):
+def test_action_of_killed_asker_is_not_answered(pool, lane, tmp_path):
     run = lane(judge=wait_judge())
     begin(run, "task", ["mark", "pids"], ["ask", "judge", ["held"] * 3])
     begun(1, pool.wait)
@@ -210,7 +210,7 @@ def test_an_action_whose_asker_is_killed_is_answered_to_nobody_and_no_other_of_i
     assert events("end") == ["held", "0"]
 
 
-def test_a_kept_answer_is_asked_once_though_its_asker_is_killed_and_paid_by_the_task_that_asked(pool, lane, tmp_path):
+def test_cached_answer_survives_killed_asker_with_one_bill(pool, lane, tmp_path):
     run = lane(judge=wait_judge(keep=True))
     begin(run, "task", ["mark", "pids"], ["ask", "judge", ["held"], [KEY]])
     begun(1, pool.wait)
@@ -224,7 +224,7 @@ def test_a_kept_answer_is_asked_once_though_its_asker_is_killed_and_paid_by_the_
     assert len(calls()) == 2
 
 
-def test_an_attempt_that_failed_is_paid_with_the_kept_answer_though_its_asker_is_killed_meanwhile(pool, lane, tmp_path):
+def test_failed_attempt_is_billed_after_asker_is_killed(pool, lane, tmp_path):
     """The process at the second question is killed, and while that waits for the slot again, the task that asked."""
     keys = [f"{number:064}" for number in range(3)]
     run = lane(judge=wait_judge(keep=True))
@@ -243,7 +243,7 @@ def test_an_attempt_that_failed_is_paid_with_the_kept_answer_though_its_asker_is
 
 @on_linux
 @pytest.mark.parametrize("keep", [False, True])
-def test_a_run_that_ends_in_the_middle_of_an_action_lets_it_end_if_its_answer_is_kept(pool, lane, tmp_path, keep):
+def test_ending_run_finishes_action_with_cached_answer(pool, lane, tmp_path, keep):
     run, other = lane("run", judge=wait_judge(keep=keep)), lane("other", judge=wait_judge(keep=keep))
     begin(run, "task", ["ask", "judge", ["held"], [KEY]])
     process = begun(1, pool.wait)
@@ -257,7 +257,7 @@ def test_a_run_that_ends_in_the_middle_of_an_action_lets_it_end_if_its_answer_is
 
 @on_linux
 @pytest.mark.parametrize("keep", [False, True])
-def test_a_pool_that_ends_in_the_middle_of_an_action_lets_it_end_if_its_answer_is_kept(pool, lane, tmp_path, keep):
+def test_ending_pool_finishes_action_with_cached_answer(pool, lane, tmp_path, keep):
     run = lane(judge=wait_judge(keep=keep))
     begin(run, "task", ["ask", "judge", ["held"], [KEY]])
     process = begun(1, pool.wait)
@@ -304,7 +304,7 @@ def killed_driver(root, question, timeout_s, number=signal.SIGKILL):
 
 @on_linux
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_resource_ends_its_action_though_its_driver_is_ended_and_is_not_asked_again(lane, tmp_path, number):
+def test_resource_finishes_action_after_driver_ended(lane, tmp_path, number):
     process = killed_driver(tmp_path, "1.0", 20.0, number)
     run = lane(judge=wait_judge(keep=True))
     assert told(asked(run, ["ask", "judge", ["1.0"], [KEY]])[0])[0][1] == ""
@@ -313,7 +313,7 @@ def test_a_resource_ends_its_action_though_its_driver_is_ended_and_is_not_asked_
 
 
 @on_linux
-def test_a_resource_that_hangs_outlives_its_killed_driver_for_its_time_out_and_no_longer(tmp_path):
+def test_hanging_resource_outlives_killed_driver_until_timeout(tmp_path):
     began = time.monotonic()
     process = killed_driver(tmp_path, "60", 3.0)
     assert runs(process)
@@ -322,14 +322,14 @@ def test_a_resource_that_hangs_outlives_its_killed_driver_for_its_time_out_and_n
 
 
 @on_linux
-def test_a_question_that_another_process_is_at_does_not_use_up_the_time_of_an_action(lane, tmp_path):
+def test_question_answered_elsewhere_uses_no_action_time(lane, tmp_path):
     killed_driver(tmp_path, "60 first", 3.0)  # it ends without an answer, 3 s later
     run = lane(judge=wait_judge(keep=True, timeout_s=3.0, attempts=1))
     ((_, error),) = told(asked(run, ["ask", "judge", ["1.0"], [KEY]])[0])
     assert error == ""
 
 
-def test_a_question_that_an_exception_has_interrupted_is_answered_to_nobody(pool, lane):
+def test_interrupted_question_is_not_answered(pool, lane):
     run = lane(judge=wait_judge(slots=2))
     said_ = asked(run, ["give up", "judge", "held first", 0.2], ["ask", "judge", ["0.1 second", "0 third"]])
     assert said_[0] == "given up"
@@ -339,12 +339,12 @@ def test_a_question_that_an_exception_has_interrupted_is_answered_to_nobody(pool
     assert sorted(events("end")) == ["0 third", "0.1 second", "held first"]
 
 
-def test_what_a_task_has_started_cannot_ask_and_says_so(lane):
+def test_programs_started_by_task_cannot_ask(lane):
     (step,) = asked(lane(judge=wait_judge()), ["ask in a child", "judge"])
     assert step == {"fault": "resource 'judge': a process that a task has started cannot ask; its task can"}
 
 
-def test_a_thread_that_outlives_its_task_cannot_ask_and_says_so(lane, tmp_path):
+def test_thread_outliving_task_cannot_ask(lane, tmp_path):
     run, storage = lane(judge=wait_judge()), FileStorage(tmp_path / "run")
     asked(run, ["ask later", "judge", 1.0])
     until = time.monotonic() + 60
@@ -362,7 +362,7 @@ def test_an_unknown_resource_is_an_error(lane):
 
 
 @pytest.mark.parametrize("what", ["of another task", "asked before"])
-def test_a_task_that_writes_questions_by_itself_harms_itself_alone(lane, what):
+def test_task_that_forges_questions_harms_only_itself(lane, what):
     one, other = lane("one", judge=wait_judge()), lane("other", judge=wait_judge())
     begin(one, "task", ["ask", "judge", ["0"]], ["forge", what])
     assert told(asked(other, ["ask", "judge", ["0.1"]])[0])[0][1] == ""
@@ -370,7 +370,7 @@ def test_a_task_that_writes_questions_by_itself_harms_itself_alone(lane, what):
     assert report.outcome == "crash" and "wrote into the pipe" in report.detail
 
 
-def test_a_task_that_ends_before_its_answer_does_not_disturb_the_next(lane):
+def test_task_ended_before_answer_does_not_disturb_next(lane):
     run = lane(judge=wait_judge())
     asked(run, ["give up", "judge", "held", 0.1])
     begin(run, "task", ["ask", "judge", ["0 next"]])
@@ -379,7 +379,7 @@ def test_a_task_that_ends_before_its_answer_does_not_disturb_the_next(lane):
     assert told(said(collect(run, 1)["task"])[0])[0][1] == ""
 
 
-def test_processes_of_their_own_for_each_run_share_the_slots_of_resources(tmp_path):
+def test_separate_processes_per_run_share_resource_slots(tmp_path):
     with SeparatePools(MODULES, tmp_path / "resources") as pools:
         runs_ = [pools.lane(name, tmp_path / name / "objects") for name in "ab"]
         for run in runs_:
@@ -394,7 +394,7 @@ def test_processes_of_their_own_for_each_run_share_the_slots_of_resources(tmp_pa
     assert most_at_once(calls()) == 1
 
 
-def test_processes_of_their_own_for_each_run_begin_what_waits_for_the_rate(tmp_path):
+def test_separate_processes_per_run_start_rate_limited_actions(tmp_path):
     with SeparatePools(MODULES, tmp_path / "resources") as pools:
         run = pools.lane("a", tmp_path / "a" / "objects")
         run.serve({"judge": wait_judge(slots=3, rate="4/s")})
@@ -407,7 +407,7 @@ def test_processes_of_their_own_for_each_run_begin_what_waits_for_the_rate(tmp_p
     assert events() == ["0"] * 3
 
 
-def test_a_batch_that_sleeps_has_all_slots_on_one_core_once_an_action_has_ended(tmp_path):
+def test_sleeping_batch_gets_all_slots_on_one_core(tmp_path):
     with TaskPool(Capacity(1, 1.0), MODULES, tmp_path / "workers") as pool:
         run = pool.lane("run", tmp_path / "run")
         run.serve({"judge": meet_judge(slots=4)})
@@ -415,7 +415,7 @@ def test_a_batch_that_sleeps_has_all_slots_on_one_core_once_an_action_has_ended(
     assert most_at_once(calls()) == 4
 
 
-def test_a_lane_that_is_served_again_has_its_new_resources(lane):
+def test_reopened_lane_has_its_new_resources(lane):
     run = lane(judge=wait_judge())
     asked(run, ["ask", "judge", ["0"]])
     run.serve({"judge": meet_judge(slots=3)})
@@ -424,7 +424,7 @@ def test_a_lane_that_is_served_again_has_its_new_resources(lane):
 
 
 @on_linux
-def test_a_program_that_a_resource_has_started_counts_as_what_keeps_its_core_busy(tmp_path):
+def test_program_started_by_resource_occupies_its_core(tmp_path):
     """Else a busy engine behind an idle process would take no core."""
     code = "import sys,time\nfor line in sys.stdin:\n t=time.monotonic()+1\n while time.monotonic()<t: pass\n print(1)"
     engine = Resource(command=f'{sys.executable} -u -c "{code}"', slots=2)
@@ -437,7 +437,7 @@ def test_a_program_that_a_resource_has_started_counts_as_what_keeps_its_core_bus
         assert time.monotonic() - began > 1.9  # one after the other on one core
 
 
-def test_what_a_task_that_dies_has_asked_is_in_its_report_unless_the_answer_is_kept(pool, lane, tmp_path):
+def test_questions_of_dead_task_are_reported_unless_cached(pool, lane, tmp_path):
     run = lane(judge=wait_judge(slots=2), keeper=wait_judge(keep=True))
     begin(
         run,
@@ -458,7 +458,7 @@ def test_what_a_task_that_dies_has_asked_is_in_its_report_unless_the_answer_is_k
     assert {time.slot for time in report.call_times[-2:]} == {0, 1}
 
 
-def test_cores_go_to_few_actions_where_they_idle_and_every_action_has_the_least_where_many_wait(tmp_path):
+def test_few_actions_share_idle_cores_many_get_minimum(tmp_path):
     solver = Resource(serve="pacing:divide", slots=4, cores=(1, 4))
     with TaskPool(Capacity(1, 4.0), MODULES, tmp_path / "workers") as pool:
         run = pool.lane("run", tmp_path / "run")
@@ -470,7 +470,7 @@ def test_cores_go_to_few_actions_where_they_idle_and_every_action_has_the_least_
     assert most_at_once(calls(), cores=True) <= 4
 
 
-def test_an_action_that_needs_many_cores_is_not_overtaken_for_ever(tmp_path):
+def test_action_needing_many_cores_is_not_starved(tmp_path):
     """Small tasks would keep one of two cores busy all the time."""
     solver = Resource(serve="pacing:compute", cores=(2, 2))
     with TaskPool(Capacity(4, 2.0), MODULES, tmp_path / "workers") as pool:
@@ -484,7 +484,7 @@ def test_an_action_that_needs_many_cores_is_not_overtaken_for_ever(tmp_path):
         assert sum(pending.id != "asks" for pending in other.pending_tasks()) > 5
 
 
-def test_the_token_of_a_service_is_in_its_own_processes_and_that_of_drivers_in_none(lane, shell):
+def test_service_token_is_only_in_the_service_process(lane, shell):
     names = [*(f"MARLESS_RESOURCE_{name}_TOKEN" for name in ("JUDGE", "OTHER")), "MARLESS_TOKEN"]
     shell.export(**dict.fromkeys(names, "secret"))
     run = lane(judge=Resource(serve="pacing:variable"))
@@ -493,7 +493,7 @@ def test_the_token_of_a_service_is_in_its_own_processes_and_that_of_drivers_in_n
     assert own == ["none", "none", "none"]
 
 
-def test_an_action_costs_the_driver_a_thousand_calls_of_python_and_no_more_among_many(lane):
+def test_action_costs_driver_at_most_thousand_python_calls(lane):
     """If a call takes a tenth of a microsecond, that is a tenth of a millisecond in addition to the action."""
     run = lane(judge=wait_judge())
     asked(run, ["ask", "judge", ["0"]])

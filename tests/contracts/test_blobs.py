@@ -45,7 +45,7 @@ def test_an_object_of_another_size_is_not_read(blobs, monkeypatch):
 
 
 @pytest.mark.parametrize("second", [b"other", b"first"])
-def test_a_key_is_written_once_whatever_the_second_body(blobs, second):
+def test_key_is_written_once_for_any_second_body(blobs, second):
     blobs.put("key", b"first")
     with pytest.raises(KeyTaken):
         blobs.put("key", second)
@@ -66,7 +66,7 @@ def test_the_start_of_a_key_is_no_object(blobs):
 @pytest.mark.parametrize(
     "key", ["", "/etc/passwd", "../x", "a/../../x", "a/./b", "a//b", "a/", ".hidden", "a/.b", "a\0b"]
 )
-def test_a_key_that_could_leave_the_run_is_refused(blobs, key):
+def test_key_outside_of_run_is_refused(blobs, key):
     for attempt in (lambda: blobs.put(key, b""), lambda: blobs.get(key), lambda: blobs.delete([key])):
         with pytest.raises(ValueError, match="is not a key"):
             attempt()
@@ -82,13 +82,13 @@ def test_keys_are_listed_by_prefix_in_order(blobs):
     assert blobs.list("nothing/here") == []
 
 
-def test_keys_are_sorted_as_text_not_folder_by_folder(blobs):
+def test_keys_are_sorted_as_text_across_folders(blobs):
     for key in ("a/b", "a-b", "a.b"):
         blobs.put(key, b"")
     assert blobs.list("a") == ["a-b", "a.b", "a/b"]
 
 
-def test_a_deleted_object_is_gone_and_a_missing_one_is_passed_over(blobs):
+def test_deleted_object_is_gone_and_missing_is_skipped(blobs):
     blobs.put("rounds/a", b"")
     blobs.put("rounds/b", b"")
     blobs.delete(["rounds/a", "rounds/missing", "rounds", "rounds/b/below"])
@@ -104,7 +104,7 @@ def test_persisting_keeps_objects_and_misses_none(blobs):
         blobs.persist(["rounds/000001/b"])
 
 
-def test_of_forty_threads_writing_one_key_exactly_one_wins(blobs):
+def test_one_of_forty_threads_writes_a_key(blobs):
     for number in range(5):
         won, start = [], threading.Barrier(40)
 
@@ -125,7 +125,7 @@ def test_of_forty_threads_writing_one_key_exactly_one_wins(blobs):
         assert blobs.get(f"contest/{number}") == bytes(won) * 10_000
 
 
-def test_of_two_processes_writing_one_key_exactly_one_wins(storage, blobs, python):
+def test_one_of_two_processes_writes_a_key(storage, blobs, python):
     writers = {name: python(storage.source + CONTEST) for name in "ab"}
     for name, writer in writers.items():
         writer.stdin.write(f"{name}\n")
@@ -152,7 +152,7 @@ def test_a_killed_writer_leaves_whole_objects_only(storage, blobs, python):
 
 
 class TestFiles:
-    def test_a_writer_killed_before_its_object_appears_blocks_nobody(self, tmp_path, python):
+    def test_writer_killed_before_publishing_blocks_no_one(self, tmp_path, python):
         source = f"""
 import os
 from pathlib import Path
@@ -174,7 +174,7 @@ FileStorage(Path({str(tmp_path)!r})).put("rounds/a", b"half")
             blobs.put("a", b"second")
         assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
-    def test_a_full_disk_is_a_storage_fault_and_leaves_nothing(self, tmp_path, python):
+    def test_full_disk_is_storage_fault_and_leaves_nothing(self, tmp_path, python):
         source = f"""
 import resource, signal
 from pathlib import Path
@@ -194,7 +194,7 @@ blobs.put("rounds/b", b"x" * 1000)
         assert said.count("\n") == 1
         assert [path.name for path in (tmp_path / "rounds").iterdir()] == ["b"]
 
-    def test_a_file_where_a_folder_is_needed_is_a_storage_fault(self, tmp_path):
+    def test_file_in_place_of_folder_is_storage_fault(self, tmp_path):
         blobs = FileStorage(tmp_path)
         blobs.put("a", b"")
         with pytest.raises(StorageFault, match="a file stands where a folder is needed"):
@@ -221,7 +221,7 @@ blobs.put("rounds/b", b"x" * 1000)
         store.settle()
         assert (tmp_path / "rounds/.other.tmp").is_file()
 
-    def test_writers_and_removers_of_the_same_folders_do_not_disturb_each_other(self, tmp_path):
+    def test_concurrent_writers_and_removers_do_not_interfere(self, tmp_path):
         def work(number):
             store = FileStorage(tmp_path)
             for turn in range(100):
@@ -235,7 +235,7 @@ blobs.put("rounds/b", b"x" * 1000)
             assert list(pool.map(work, range(8))) == [None] * 8
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_change_of_the_current_folder_does_not_move_the_root(self, tmp_path, shell):
+    def test_changed_current_folder_does_not_move_root(self, tmp_path, shell):
         shell.cd(tmp_path)
         blobs = FileStorage(Path("run/blobs"))
         (tmp_path / "elsewhere").mkdir()

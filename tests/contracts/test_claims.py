@@ -28,7 +28,7 @@ def make(storage, key, made, longest_s=LONGEST_S, work_s=0.0):
             return b"answer"
 
 
-def test_of_two_who_want_the_same_object_one_makes_it_and_the_other_waits(storages):
+def test_one_claimer_makes_object_while_other_waits(storages):
     made, found = [], []
     threads = [
         threading.Thread(target=lambda each=each: found.append(make(each, "answers/a", made, work_s=0.3)))
@@ -41,7 +41,7 @@ def test_of_two_who_want_the_same_object_one_makes_it_and_the_other_waits(storag
     assert (made, found) == (["answers/a"], [b"answer", b"answer"])
 
 
-def test_without_others_a_claim_costs_one_put_and_the_object_another_and_a_look(storages):
+def test_uncontended_claim_costs_two_puts_and_a_look(storages):
     one, _ = storages
     make(one, "answers/a", [])
     assert (one.puts, one.gets) == (2, 1)
@@ -57,7 +57,7 @@ def test_whoever_fails_gives_the_claim_up_at_once(storages):
 
 
 @pytest.mark.parametrize("longest_s", [0.5, 1.0])
-def test_the_claim_of_one_who_is_gone_ends_after_its_time(storages, longest_s):
+def test_claim_of_dead_process_expires(storages, longest_s):
     one, other = storages
     time.sleep((0.9 - time.time()) % 1)  # the clock of S3 counts whole seconds, and soon has the next
     one.put("answers/a.claim-0", b"somebody who was killed")
@@ -66,7 +66,7 @@ def test_the_claim_of_one_who_is_gone_ends_after_its_time(storages, longest_s):
     assert made and 0.9 * longest_s < time.monotonic() - since < 10
 
 
-def test_who_comes_after_the_object_was_made_holds_no_claim_and_makes_nothing(storages):
+def test_late_claimer_finds_object_and_holds_no_claim(storages):
     one, other = storages
     make(one, "answers/a", [])
     made = []

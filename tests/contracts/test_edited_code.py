@@ -59,7 +59,7 @@ def test_no_answer_mixes_two_states_of_the_code(code, seed):
     is_of_one_state(code, seed, 4, 0.2)
 
 
-def test_a_program_never_imports_a_stale_cache_of_an_edited_file(code, shell):
+def test_edited_file_never_uses_stale_bytecode(code, shell):
     """Python takes a cache for a fresh one where the file has the same size and the same second."""
     shell.unset("PYTHONDONTWRITEBYTECODE")
     with WorkerPool(1, code / "run" / "objects", {"actor": "edited_player"}) as pool:
@@ -72,6 +72,6 @@ def test_a_program_never_imports_a_stale_cache_of_an_edited_file(code, shell):
 
 
 @pytest.mark.slow
-def test_no_answer_of_many_mixes_two_states_of_the_code(code):
+def test_no_answer_mixes_two_states_of_code(code):
     counts = [is_of_one_state(code, seed, 8, 0.3) for seed in range(100, 108)]
     assert sum(taken for taken, _ in counts) and sum(refused for _, refused in counts)

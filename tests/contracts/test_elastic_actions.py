@@ -24,7 +24,7 @@ def most_cores_at_once(noted, cores):
     return most
 
 
-def test_an_action_has_the_cores_that_idle_and_all_together_have_no_more_than_there_are(tmp_path, shell):
+def test_actions_get_idle_cores_but_never_too_many(tmp_path, shell):
     shell.export(CALLS=str(tmp_path / "calls"))
     shell.import_from(Path(questioning.__file__).parent)
     batch = [f"0.05 {number}" for number in range(8)]
@@ -68,7 +68,7 @@ class Waiter:
         return inf
 
 
-def test_an_action_begins_on_a_core_of_which_tasks_that_wait_keep_a_little_busy(tmp_path, shell):
+def test_action_starts_on_core_that_waiting_tasks_occupy(tmp_path, shell):
     shell.export(CALLS=str(tmp_path / "calls"))
     shell.import_from(Path(questioning.__file__).parent)
     with TaskPool(Capacity(1, 2.0), {"actor": "questioning"}, tmp_path / "workers") as pool:

@@ -10,7 +10,7 @@ from asking import ask, begin, collect, said
 ALONE = ["local", "emulated"]
 
 
-def test_a_task_is_answered_with_what_its_function_returned(invoker):
+def test_task_is_answered_with_result_of_its_function(invoker):
     begin(invoker, "run/000001/sample", "echo", "body", attempt=3)
     report = collect(invoker, 1)["run/000001/sample"]
     assert (report.outcome, report.body, report.attempt, report.function) == ("answered", b'"body"', 3, "actor")
@@ -23,14 +23,14 @@ def test_waiting_with_nothing_under_way_ends_in_time(invoker):
     assert 0.1 <= time.monotonic() - start < 10
 
 
-def test_more_tasks_than_can_run_at_once_are_each_reported_once(invoker):
+def test_tasks_beyond_capacity_are_each_reported_once(invoker):
     for number in range(20):
         begin(invoker, f"{number}", "echo", number)
     reports = collect(invoker, 20)
     assert {id: said(report) for id, report in reports.items()} == {f"{n}": n for n in range(20)}
 
 
-def test_a_stop_withdraws_the_tasks_that_no_worker_has_begun(invoker):
+def test_stop_withdraws_tasks_not_yet_begun(invoker):
     for number in range(10):
         begin(invoker, f"{number}", "sleep", 1.5)
     invoker.withdraw()
@@ -46,24 +46,24 @@ def test_bodies_of_megabytes_pass_both_ways_at_once(invoker):
     assert {said(report) for report in collect(invoker, 4).values()} == {text}
 
 
-def test_an_escaped_exception_is_a_crash_with_its_type_and_message(invoker):
+def test_escaped_exception_is_crash_with_type_and_message(invoker):
     report = ask(invoker, "fail", "no such landmark")
     assert (report.outcome, report.detail) == ("crash", "ValueError: no such landmark")
 
 
-def test_an_answer_that_cannot_be_sent_is_a_crash(invoker):
+def test_unsendable_answer_is_crash(invoker):
     report = ask(invoker, "mumble")
     assert (report.outcome, report.body) == ("crash", b"")
 
 
-def test_a_module_that_cannot_be_imported_is_a_crash_every_time(invoker):
+def test_module_that_cannot_be_imported_always_crashes(invoker):
     for _ in range(2):
         report = ask(invoker, "echo", "x", function="learner")
         assert report.outcome == "crash"
         assert "No module named 'no_such_module'" in report.detail
 
 
-def test_a_function_that_ends_its_process_is_a_crash_and_the_next_task_works(invoker):
+def test_exiting_function_crashes_and_next_task_works(invoker):
     report = ask(invoker, "exit", 3)
     assert report.outcome == "crash"
     assert "exit status 3" in report.detail
@@ -71,7 +71,7 @@ def test_a_function_that_ends_its_process_is_a_crash_and_the_next_task_works(inv
     assert said(ask(invoker, "echo", "on")) == "on"
 
 
-def test_a_task_that_hangs_times_out_and_the_next_one_works(invoker):
+def test_hanging_task_times_out_and_next_works(invoker):
     assert said(ask(invoker, "echo", "warm")) == "warm"
     report = ask(invoker, "sleep", 60, timeout_s=0.3)
     assert (report.outcome, report.body) == ("timeout", b"")
@@ -80,7 +80,7 @@ def test_a_task_that_hangs_times_out_and_the_next_one_works(invoker):
     assert said(ask(invoker, "echo", "on")) == "on"
 
 
-def test_every_attempt_is_reported_once_whatever_becomes_of_it(invoker):
+def test_every_attempt_is_reported_exactly_once(invoker):
     deeds = [
         ("echo", "x", "answered"),
         ("sleep", 60, "timeout"),
@@ -99,13 +99,13 @@ def test_every_attempt_is_reported_once_whatever_becomes_of_it(invoker):
     assert invoker.wait(0.2) == []
 
 
-def test_what_a_function_prints_does_not_disturb_its_answer(invoker):
+def test_printed_text_does_not_disturb_answer(invoker):
     assert said(ask(invoker, "talk")) == "done"
     assert said(ask(invoker, "echo", "on")) == "on"
 
 
 @pytest.mark.parametrize("invokers", ALONE, indirect=True)
-def test_only_the_first_task_pays_for_the_start_of_its_environment(invoker):
+def test_only_first_task_pays_for_environment_start(invoker):
     assert ask(invoker, "echo", "x").init_ms > 10
     assert ask(invoker, "echo", "x").init_ms == 0
 
@@ -115,7 +115,7 @@ def test_the_duration_is_that_of_the_function_alone(invoker):
     assert 200 <= report.duration_ms < 5000
 
 
-def test_the_clock_of_a_task_that_waits_for_its_turn_has_not_begun(invoker):
+def test_clock_of_queued_task_has_not_begun(invoker):
     for number in range(2):  # both environments are warm
         begin(invoker, f"{number}", "sleep", 0.1)
     collect(invoker, 2)
@@ -125,7 +125,7 @@ def test_the_clock_of_a_task_that_waits_for_its_turn_has_not_begun(invoker):
 
 
 @pytest.mark.parametrize("invokers", ALONE, indirect=True)
-def test_the_peak_is_the_function_s_own_memory_not_the_coordinator_s(invoker):
+def test_peak_memory_is_of_function_not_coordinator(invoker):
     coordinator = b"x" * (150 << 20)
     assert 5 < ask(invoker, "echo", "x").peak_mb < 100
     assert ask(invoker, "allocate", 120).peak_mb > 120
@@ -137,7 +137,7 @@ def test_an_unknown_function_is_a_key_error(invoker):
         begin(invoker, "task", "echo", "x", function="critic")
 
 
-def test_closing_with_tasks_under_way_does_not_wait_for_them_and_twice_is_harmless(invokers):
+def test_closing_ignores_running_tasks_and_repeats_harmlessly(invokers):
     invoker = invokers.open()
     for number in range(3):
         begin(invoker, f"{number}", "sleep", 20.0)

@@ -32,7 +32,7 @@ def lanes(pool, tmp_path):
     return pool.lane("one", tmp_path / "one"), pool.lane("other", tmp_path / "other")
 
 
-def test_a_process_with_code_of_others_serves_their_lane_and_function_alone(lanes):
+def test_process_with_user_code_serves_one_lane_only(lanes):
     one, other = lanes
     assert said(ask(one, "import", "colorsys")) == said(ask(other, "pid"))
     theirs = said(ask(one, "import", "somebodys_simulator"))
@@ -42,7 +42,7 @@ def test_a_process_with_code_of_others_serves_their_lane_and_function_alone(lane
     assert said(ask(one, "pid")) == theirs
 
 
-def test_idle_processes_of_one_lane_leave_the_slots_to_others(lanes, tmp_path):
+def test_idle_processes_of_lane_leave_slots_to_others(lanes, tmp_path):
     for function in MODULES:
         said(ask(lanes[0], "import", "somebodys_simulator", function=function))
     for lane in lanes:
@@ -53,7 +53,7 @@ def test_idle_processes_of_one_lane_leave_the_slots_to_others(lanes, tmp_path):
         said(collect(lane, 1)["sleeper"])
 
 
-def test_runs_with_code_of_others_that_take_turns_keep_their_processes(pool, tmp_path):
+def test_alternating_runs_with_user_code_keep_their_processes(pool, tmp_path):
     six = [pool.lane(f"lane {number}", tmp_path / str(number)) for number in range(6)]
     processes = {said(ask(lane, "import", "somebodys_simulator")) for lane in six}
     for _ in range(5):
@@ -66,7 +66,7 @@ def test_runs_with_code_of_others_that_take_turns_keep_their_processes(pool, tmp
     assert len(processes) <= 8  # one for each lane, and one for each slot
 
 
-def test_a_process_that_is_not_as_at_its_start_serves_nobody_any_more(lanes):
+def test_process_changed_since_its_start_serves_no_one(lanes):
     one, other = lanes
     said(ask(one, "import", "somebodys_simulator"))
     theirs = said(ask(one, "mask"))
@@ -85,7 +85,7 @@ def test_daemons_end_with_the_lane_that_started_them(lanes, tmp_path):
 
 
 @on_linux
-def test_a_worker_that_has_closed_everything_ends_at_its_time_out(lanes, tmp_path):
+def test_worker_that_closed_all_files_ends_at_timeout(lanes, tmp_path):
     began = time.monotonic()
     begin(lanes[0], "task", "close everything", timeout_s=60.0)
     report = collect(lanes[0], 1)["task"]
@@ -102,7 +102,7 @@ def test_a_task_that_writes_frames_harms_itself_alone(lanes, data):
     assert report.outcome == "crash" and "wrote into the pipe" in report.detail
 
 
-def test_what_is_printed_keeps_its_beginning_and_its_end_and_no_gigabyte(lanes, tmp_path):
+def test_long_prints_keep_beginning_and_end(lanes, tmp_path):
     begin(lanes[0], "task", "print megabytes", 40)
     path, most = tmp_path / "workers/1.log", 0
     while not lanes[0].wait(0.01):
@@ -115,7 +115,7 @@ def test_what_is_printed_keeps_its_beginning_and_its_end_and_no_gigabyte(lanes, 
 
 
 @on_linux
-def test_pipes_in_the_place_of_logs_hold_nobody_up(lanes, tmp_path):
+def test_pipes_in_place_of_logs_block_no_one(lanes, tmp_path):
     (tmp_path / "workers").mkdir()
     for name in ("zygote", "1"):
         os.mkfifo(tmp_path / f"workers/{name}.log")
@@ -127,7 +127,7 @@ def test_pipes_in_the_place_of_logs_hold_nobody_up(lanes, tmp_path):
 
 
 @on_linux
-def test_a_task_whose_worker_others_may_have_killed_is_tried_again_alone(lanes, tmp_path):
+def test_task_with_doubtful_killer_is_retried_alone(lanes, tmp_path):
     one, other = lanes
     said(ask(other, "import", "somebodys_simulator"))
     begin(one, "task", "sleep", 1.5, timeout_s=30.0)
@@ -152,7 +152,7 @@ def test_workers_and_zygotes_that_are_stopped_go_on(lanes, tmp_path):
 
 
 @on_linux
-def test_a_task_whose_worker_is_killed_with_nobody_beside_it_has_crashed(lanes, tmp_path):
+def test_task_killed_while_alone_has_crashed(lanes, tmp_path):
     one, other = lanes
     theirs = said(ask(other, "import", "somebodys_simulator"))
     begin(one, "task", "sleep", 60, timeout_s=90.0)

@@ -16,7 +16,7 @@ def opened(account, handler="echo.on_lambda", timeout_s=30, width=2):
     return LambdaInvoker(account.cloud, {"actor": actor}, width)
 
 
-def test_a_function_that_lambda_itself_ends_is_a_timeout(account):
+def test_function_ended_by_lambda_is_a_timeout(account):
     invoker = opened(account, timeout_s=1)
     report = ask(invoker, "sleep", 60, timeout_s=30.0)
     assert (report.outcome, report.body) == ("timeout", b"")
@@ -26,7 +26,7 @@ def test_a_function_that_lambda_itself_ends_is_a_timeout(account):
     invoker.close()
 
 
-def test_a_function_that_ends_its_process_is_reported_in_lambda_s_words(account):
+def test_exited_function_is_reported_in_lambda_words(account):
     invoker = opened(account)
     detail = ask(invoker, "exit", 3).detail
     assert detail.startswith("Runtime.ExitError: RequestId: ")
@@ -41,7 +41,7 @@ def test_a_handler_that_does_not_exist_is_reported(account):
     invoker.close()
 
 
-def test_as_many_functions_as_are_asked_for_run_at_once(account, tmp_path):
+def test_requested_number_of_functions_runs_at_once(account, tmp_path):
     invoker = opened(account, width=4)
     for number in range(4):
         begin(invoker, f"{number}", "meet", [str(tmp_path), 4])
@@ -49,7 +49,7 @@ def test_as_many_functions_as_are_asked_for_run_at_once(account, tmp_path):
     invoker.close()
 
 
-def test_a_closed_invoker_s_functions_run_to_their_end(account, tmp_path):
+def test_functions_of_closed_invoker_run_to_their_end(account, tmp_path):
     invoker = opened(account)
     begin(invoker, "task", "leave a note", str(tmp_path / "note"))
     assert invoker.wait(0.1) == []

@@ -42,7 +42,7 @@ def test_each_commit_replaces_the_body_and_counts_on(ledger):
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, -1])
-def test_a_version_that_is_not_the_item_s_is_refused(ledger, version):
+def test_version_other_than_stored_is_refused(ledger, version):
     ledger.commit("run", b"a", 0)
     ledger.commit("run", b"b", 1)
     with pytest.raises(StaleVersion):
@@ -50,13 +50,13 @@ def test_a_version_that_is_not_the_item_s_is_refused(ledger, version):
     assert contents(ledger) == (2, b"b")
 
 
-def test_a_version_of_an_item_that_does_not_exist_is_refused(ledger):
+def test_version_of_missing_item_is_refused(ledger):
     with pytest.raises(StaleVersion):
         ledger.commit("run", b"a", 1)
     assert ledger.load("run") is None
 
 
-def test_an_item_says_when_it_was_written_or_that_it_does_not_know(ledger):
+def test_item_tells_write_time_if_it_is_known(ledger):
     before = time.time()
     ledger.commit("run", b"a", 0)
     at = ledger.load("run").at
@@ -72,7 +72,7 @@ def test_a_body_of_any_size_is_kept(ledger, size):
     assert contents(ledger) == (3, b"small again")
 
 
-def test_of_forty_commits_of_one_version_exactly_one_wins(ledgers):
+def test_one_of_forty_commits_of_a_version_wins(ledgers):
     ledger = ledgers.open()
     ledger.commit("run", b"", 0)
     won, start = [], threading.Barrier(40)
@@ -114,7 +114,7 @@ def test_another_client_sees_every_commit(ledgers, ledger):
     other.close()
 
 
-def test_of_two_processes_committing_at_once_exactly_one_wins_each_version(ledgers, ledger, python):
+def test_one_of_two_processes_commits_each_version(ledgers, ledger, python):
     ledger.commit("run", b"0", 0)
     writers = [python(ledgers.source + CONTEST) for _ in range(2)]
     for writer in writers:
@@ -125,7 +125,7 @@ def test_of_two_processes_committing_at_once_exactly_one_wins_each_version(ledge
 
 
 @pytest.mark.slow
-def test_processes_that_open_a_new_ledger_at_once_all_get_in(ledgers, python):
+def test_processes_opening_new_ledger_together_all_succeed(ledgers, python):
     # All finish their imports before the first process opens the ledger.
     ready = ledgers.source.replace("client =", "import sys\nprint(flush=True)\nsys.stdin.readline()\nclient =")
     source = ready + "client.load('run')\nprint('open')"
@@ -174,7 +174,7 @@ class TestSqlite:
         reader.close()
         assert ledger.load("run") == Record(version=2, body=b"b")
 
-    def test_a_ledger_somebody_else_locks_is_a_storage_fault(self, tmp_path):
+    def test_locked_ledger_is_storage_fault(self, tmp_path):
         ledger = SqliteLedger(tmp_path / "ledger.sqlite", busy_s=0.05)
         other = sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -183,17 +183,17 @@ class TestSqlite:
         other.execute("ROLLBACK")
         assert ledger.commit("run", b"a", 0) == 1
 
-    def test_a_file_that_is_no_ledger_is_a_storage_fault(self, tmp_path):
+    def test_file_that_is_no_ledger_is_storage_fault(self, tmp_path):
         (tmp_path / "ledger.sqlite").write_bytes(b"something else" * 100)
         with pytest.raises(StorageFault, match="file is not a database; it is not a ledger"):
             SqliteLedger(tmp_path / "ledger.sqlite")
 
-    def test_a_folder_that_cannot_be_made_is_a_storage_fault(self, tmp_path):
+    def test_folder_that_cannot_be_made_is_storage_fault(self, tmp_path):
         (tmp_path / "run").write_bytes(b"")
         with pytest.raises(StorageFault, match="cannot open"):
             SqliteLedger(tmp_path / "run/ledger.sqlite")
 
-    def test_a_full_disk_is_a_storage_fault_and_keeps_the_last_version(self, tmp_path, python):
+    def test_full_disk_keeps_last_version_of_ledger(self, tmp_path, python):
         source = f"""
 import resource, signal
 from pathlib import Path
@@ -214,7 +214,7 @@ print(ledger.load("run").body, ledger.commit("run", b"second", 1))
         assert said[0].startswith(f"cannot write {tmp_path}/ledger.sqlite: ")
         assert said[1:] == ["b'first' 2"]
 
-    def test_one_opened_for_reading_takes_no_commit_and_makes_no_file(self, tmp_path):
+    def test_read_only_ledger_refuses_commits_and_creation(self, tmp_path):
         path = tmp_path / "ledger.sqlite"
         with pytest.raises(StorageFault):
             SqliteLedger(path, read_only=True).load("run")

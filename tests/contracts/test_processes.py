@@ -51,11 +51,11 @@ def vanish(numbers):
     return not any(runs(number) for number in numbers)
 
 
-def test_leaving_through_sys_exit_is_reported_with_its_message(pool):
+def test_sys_exit_is_reported_with_its_message(pool):
     assert ask(pool, "leave", "early").detail == "SystemExit: early"
 
 
-def test_an_answer_that_is_not_bytes_says_what_it_is(pool):
+def test_answer_that_is_not_bytes_is_described(pool):
     assert ask(pool, "mumble").detail == "TypeError: echo.handle must return bytes, not object"
 
 
@@ -65,18 +65,18 @@ def test_a_segmentation_fault_is_named(pool):
     assert "Fatal Python error: Segmentation fault" in detail
 
 
-def test_the_time_out_covers_the_start_of_the_worker(pool):
+def test_timeout_includes_start_of_worker(pool):
     assert ask(pool, "echo", "x", timeout_s=0.005).outcome == "timeout"
     assert ask(pool, "echo", "x").outcome == "answered"
 
 
-def test_no_attempt_is_metered_for_longer_than_its_time_out(pool):
+def test_attempts_are_metered_at_most_until_timeout(pool):
     report = ask(pool, "sleep", 60, timeout_s=0.5)
     assert report.outcome == "timeout"
     assert report.duration_ms + report.init_ms == pytest.approx(500.0)
 
 
-def test_closing_ends_tasks_under_way_and_twice_is_harmless(pool, tmp_path):
+def test_closing_ends_running_tasks_and_repeats_harmlessly(pool, tmp_path):
     begin(pool, "a", "sleep", 60, timeout_s=60.0)
     begin(pool, "b", "compute", timeout_s=60.0)
     begin(pool, "queued", "echo", "x", timeout_s=60.0)
@@ -91,7 +91,7 @@ def test_a_worker_starts_only_when_none_is_idle(pool):
 
 
 @on_linux
-def test_what_a_thread_of_a_worker_has_freed_others_use(pool):
+def test_others_use_core_freed_by_worker_thread(pool):
     assert json.loads(ask(pool, "allocate in threads", 8).body) < 60  # 160 where each has memory of its own
 
 
@@ -104,14 +104,14 @@ def test_tasks_wait_their_turn_in_order(tmp_path, local_invokers):
     assert len({report.body for report in reports.values()}) == 1
 
 
-def test_slots_with_a_core_each_are_used_however_much_tasks_compute(pool, tmp_path):
+def test_slots_with_cores_are_used_while_tasks_compute(pool, tmp_path):
     pool.measured(Pending(None, pool, attempt_of("actor", "run/1/sample", 0, b"", 1.0), 0.0), 1.0, 1.2)
     begin(pool, "a", "sleep", 60, timeout_s=60.0)
     begin(pool, "b", "sleep", 60, timeout_s=60.0)
     assert len(pids(FileStorage(tmp_path / "blobs"), 2)) == 2
 
 
-def test_waiting_tasks_are_expected_to_keep_as_much_busy_as_the_first_of_their_kind_did(tmp_path, local_invokers):
+def test_waiting_tasks_expect_cores_like_first_of_kind(tmp_path, local_invokers):
     with TaskPool(Capacity(1, 1), {"actor": "echo"}, tmp_path / "workers") as pool:
         one, other = pool.lane("a", tmp_path / "a"), pool.lane("b", tmp_path / "b")
         begin(one, "a/000000/sample/0", "sleep", 0.3)
@@ -123,7 +123,7 @@ def test_waiting_tasks_are_expected_to_keep_as_much_busy_as_the_first_of_their_k
         assert sample.need["cores"] < 0.5 and learn.need["cores"] == 1.0
 
 
-def test_what_a_task_loaded_is_not_expected_of_the_next_like_it(tmp_path, local_invokers):
+def test_load_time_of_task_is_not_expected_again(tmp_path, local_invokers):
     def attempt(id):
         name = id[-1]
         reads = (Ref(key=name, sha256=name, size=900_000),)
@@ -162,7 +162,7 @@ def test_forks_draw_different_random_numbers(pool):
 
 
 @on_linux
-def test_workers_go_on_without_their_zygote_and_the_next_one_has_another(pool, tmp_path):
+def test_workers_continue_without_zygote_and_next_is_replaced(pool, tmp_path):
     zygote = said(ask(pool, "parent"))
     assert zygote != os.getpid()
     begin(pool, "a", "sleep", 2.0)
@@ -179,7 +179,7 @@ def test_workers_go_on_without_their_zygote_and_the_next_one_has_another(pool, t
 
 
 @on_linux
-def test_a_worker_without_its_zygote_that_dies_is_a_crash(pool, tmp_path):
+def test_worker_without_zygote_that_dies_is_crash(pool, tmp_path):
     zygote = said(ask(pool, "parent"))
     os.kill(zygote, signal.SIGKILL)
     begin(pool, "task", "sleep", 60, timeout_s=60.0)
@@ -201,7 +201,7 @@ def test_numerical_libraries_get_the_threads_they_were_given(tmp_path, local_inv
         assert {said(ask(pool, "environment", name)) for name in names} == {"3"}
 
 
-def test_a_module_in_the_current_folder_is_found_but_hides_nothing_of_ours(tmp_path, shell):
+def test_modules_of_current_folder_hide_none_of_ours(tmp_path, shell):
     (tmp_path / "mine.py").write_text("import marless\ndef handle(body, blobs): return marless.__file__.encode()\n")
     (tmp_path / "marless.py").write_text("")
     shell.cd(tmp_path)
@@ -209,21 +209,21 @@ def test_a_module_in_the_current_folder_is_found_but_hides_nothing_of_ours(tmp_p
         assert ask(pool, "echo").body.endswith(b"marless/__init__.py")
 
 
-def test_a_prewarmed_worker_s_start_is_metered_once_with_its_first_task(pool):
+def test_start_of_prewarmed_worker_is_metered_once(pool):
     pool.prewarm("actor")
     assert pool.wait(0.5) == []
     assert ask(pool, "echo", "x").init_ms > 0
     assert ask(pool, "echo", "x").init_ms == 0
 
 
-def test_a_task_right_behind_its_prewarming_is_answered_once(tmp_path, local_invokers):
+def test_task_right_after_prewarming_is_answered_once(tmp_path, local_invokers):
     with WorkerPool(1, tmp_path / "blobs", {"actor": "echo", "learner": "no_such_module"}) as pool:
         pool.prewarm("learner")
         pool.prewarm("actor")
         assert said(ask(pool, "echo", "x", timeout_s=5.0)) == "x"
 
 
-def test_an_idle_worker_that_was_killed_costs_no_task(pool):
+def test_killed_idle_worker_costs_no_task(pool):
     idle = said(ask(pool, "pid"))
     os.kill(idle, signal.SIGKILL)
     assert vanish([idle])
@@ -244,7 +244,7 @@ FRAMES = {
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-def test_a_task_that_writes_into_its_worker_s_pipe_harms_itself_alone(tmp_path, kind):
+def test_task_writing_into_worker_pipe_harms_only_itself(tmp_path, kind):
     """The pipe's frames come from the environment's process, which may be any program."""
     with WorkerPool(2, tmp_path / "blobs", {"actor": "echo"}) as pool:
         begin(pool, "good", "sleep", 0.2)
@@ -254,7 +254,7 @@ def test_a_task_that_writes_into_its_worker_s_pipe_harms_itself_alone(tmp_path, 
         assert said(reports["good"]) == "slept" and said(ask(pool, "echo", "on")) == "on"
 
 
-def test_an_error_that_names_a_file_whose_name_is_no_text_arrives(pool):
+def test_error_with_file_name_beyond_text_arrives(pool):
     assert ask(pool, "misname", b"b\xff".hex()).detail == "FileNotFoundError: no file b\\udcff"
 
 
@@ -268,7 +268,7 @@ def test_a_worker_that_reads_nothing_holds_nobody_up(pool, tmp_path):
     assert said(ask(pool, "echo", "on")) == "on"
 
 
-def test_a_worker_killed_at_its_task_is_a_crash_that_names_the_signal(pool, tmp_path):
+def test_killed_worker_is_crash_that_names_signal(pool, tmp_path):
     begin(pool, "task", "sleep", 60, timeout_s=60.0)
     os.kill(pids(FileStorage(tmp_path / "blobs"), 1)[0], signal.SIGKILL)
     report = collect(pool, 1)["task"]
@@ -276,7 +276,7 @@ def test_a_worker_killed_at_its_task_is_a_crash_that_names_the_signal(pool, tmp_
     assert "killed by SIGKILL" in report.detail
 
 
-def test_what_a_function_printed_is_in_its_worker_s_log(pool, tmp_path):
+def test_printed_text_is_in_log_of_worker(pool, tmp_path):
     ask(pool, "talk")
     log = (tmp_path / "workers/1.log").read_text()
     assert all(noise in log for noise in ("noise on stdout", "noise on stderr", "noise of a program"))
@@ -288,7 +288,7 @@ def test_a_log_does_not_grow_without_end(pool, tmp_path):
     assert (tmp_path / "workers/1.log").stat().st_size < 3_000_000
 
 
-def test_a_program_that_a_task_started_ends_with_the_task_s_worker(pool, tmp_path):
+def test_program_started_by_task_ends_with_its_worker(pool, tmp_path):
     begin(pool, "task", "start", timeout_s=3.0)
     program = pids(FileStorage(tmp_path / "blobs"), 1)
     assert runs(program[0])
@@ -305,7 +305,7 @@ def test_a_worker_that_cannot_be_started_is_throttled(tmp_path):
     assert report.detail.startswith("cannot start a worker: ") and "; check the disk and the folder" in report.detail
 
 
-def test_an_interrupt_from_the_terminal_does_not_reach_a_worker(pool, tmp_path):
+def test_terminal_interrupt_does_not_reach_worker(pool, tmp_path):
     begin(pool, "task", "sleep", 0.3, timeout_s=5.0)
     worker = pids(FileStorage(tmp_path / "blobs"), 1)[0]
     assert os.getsid(worker) == worker != os.getsid(0)
@@ -314,7 +314,7 @@ def test_an_interrupt_from_the_terminal_does_not_reach_a_worker(pool, tmp_path):
 
 
 @pytest.mark.parametrize("deed", ["sleep", "compute", "hold", "start"])
-def test_workers_and_their_programs_end_with_a_killed_coordinator(local_invokers, tmp_path, python, deed):
+def test_workers_and_programs_end_with_killed_coordinator(local_invokers, tmp_path, python, deed):
     source = f"""
 for name in "ab":
     client.invoke(attempt_of("actor", name, 0, {task(deed, 60)!r}, 600.0))
@@ -343,7 +343,7 @@ client.wait(600.0)
 
 
 @pytest.mark.parametrize("size", [10, 10_000_000])
-def test_a_coordinator_stopped_beyond_the_time_out_loses_no_finished_answer(local_invokers, python, size):
+def test_coordinator_stopped_beyond_timeout_loses_no_answer(local_invokers, python, size):
     source = f"""
 client.invoke(attempt_of("actor", "warm", 0, {task("echo")!r}, 60.0))
 client.wait(60.0)
@@ -362,7 +362,7 @@ client.close()
     assert driver.communicate(timeout=60)[0] == f"answered {size + 2}\n"  # its JSON contains quotes
 
 
-def test_each_lane_of_separate_pools_has_one_process_which_ends_with_it(local_invokers, tmp_path):
+def test_lane_of_separate_pools_has_one_process(local_invokers, tmp_path):
     pools = SeparatePools({"actor": "echo"}, tmp_path / "resources")
     with pools.lane("a", tmp_path / "a/objects") as one, pools.lane("b", tmp_path / "b/objects") as other:
         for number in range(3):
@@ -382,7 +382,7 @@ def test_each_lane_of_separate_pools_has_one_process_which_ends_with_it(local_in
     pools.wait(0.0)
 
 
-def test_separate_pools_wait_until_a_process_says_something_and_no_longer(local_invokers, tmp_path):
+def test_separate_pools_wait_only_until_a_process_speaks(local_invokers, tmp_path):
     pools = SeparatePools({"actor": "echo"}, tmp_path / "resources")
     with pools.lane("a", tmp_path / "a/objects") as lane:
         ask(lane, "echo", "x")

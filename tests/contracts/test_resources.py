@@ -131,7 +131,7 @@ def test_a_function_is_told_its_cores(call):
         ("judges:asks", "ResourceFault: resource 'judge': a resource cannot ask a resource"),
     ],
 )
-def test_a_function_that_gives_no_answer_is_a_fault_of_one_line(call, serve, cause):
+def test_function_without_answer_is_fault_of_one_line(call, serve, cause):
     with pytest.raises(ResourceFault) as error:
         call([b"good"], serve=serve, attempts=2)
     assert str(error.value).startswith(f"resource 'judge': {cause}")
@@ -143,7 +143,7 @@ def test_a_function_that_gives_no_answer_is_a_fault_of_one_line(call, serve, cau
 @pytest.mark.parametrize(
     ("serve", "cause"), [("judges:hangs", "no answer within 0.5 s"), ("judges:dies", "exit status 7")]
 )
-def test_a_function_that_hangs_or_dies_is_a_fault_of_one_line(tmp_path, where, serve, cause):
+def test_hanging_or_dying_function_is_one_line_fault(tmp_path, where, serve, cause):
     limit = 0.5 if "0.5 s" in cause else 20.0
     resources = {"judge": Resource(serve=serve, attempts=2, timeout_s=limit), "other": Resource(serve="judges:length")}
     with APART[where](resources, tmp_path / "objects") as host:
@@ -153,7 +153,7 @@ def test_a_function_that_hangs_or_dies_is_a_fault_of_one_line(tmp_path, where, s
         assert task.call("other", [b"abc"]) == [b"3"]
 
 
-def test_a_batch_is_served_by_as_many_slots_as_there_are(tmp_path, shell):
+def test_batch_is_served_by_all_slots(tmp_path, shell):
     """Eight questions of a quarter of a second each, four at once."""
     shell.export(CALLS=str(tmp_path / "calls"))
     resources = {"judge": Resource(serve="judges:slow", slots=4, timeout_s=5.0)}
@@ -180,7 +180,7 @@ def test_an_action_is_tried_again(call, calls):
         ("no-such-engine --fast", "command 'no-such-engine' cannot be started: No such file or directory"),
     ],
 )
-def test_a_program_that_gives_no_answer_is_a_fault_of_one_line(call, command, cause):
+def test_program_without_answer_is_fault_of_one_line(call, command, cause):
     limit = 0.5 if "sleep" in command else 20.0
     with pytest.raises(ResourceFault, match=f"^resource 'judge': {cause}(; .*)?$"):
         call([b"question"], command=command, until="end", attempts=1, timeout_s=limit)
@@ -190,13 +190,13 @@ def test_a_program_answers_with_a_line(call):
     assert call([b"one", b"two\n", b"three"], command="cat") == [b"one", b"two", b"three"]
 
 
-def test_a_program_answers_up_to_the_line_that_ends_an_answer(call):
+def test_program_answers_up_to_its_end_line(call):
     code = "import sys\nfor line in sys.stdin: print('info', line, end=''); print('bestmove e4')"
     settings = {"command": f'{PYTHON} -u -c "{code}"', "until": "bestmove"}
     assert call([b"a", b"b"], **settings) == [b"info a\nbestmove e4", b"info b\nbestmove e4"]
 
 
-def test_what_a_program_says_twice_is_a_fault_of_one_line(call):
+def test_twice_given_answer_is_fault_of_one_line(call):
     code = "import sys\nfor line in sys.stdin: print(line + line, end='')"
     with pytest.raises(
         ResourceFault, match=r"^resource 'judge': it printed more than its answer, which ends with one line"
@@ -204,7 +204,7 @@ def test_what_a_program_says_twice_is_a_fault_of_one_line(call):
         call([b"a", b"b"], command=f'{PYTHON} -u -c "{code}"', attempts=1)
 
 
-def test_a_question_that_fills_pipes_both_ways_is_answered(call):
+def test_question_that_fills_both_pipes_is_answered(call):
     question = b"x" * 5_000_000
     assert call([question], command="cat") == [question]
 
@@ -226,13 +226,13 @@ def test_a_service_answers_even_if_it_limits(call, service, path):
         ("http://127.0.0.1:1/", "127.0.0.1:1: Connection refused for 0.5 s"),
     ],
 )
-def test_a_service_that_gives_no_answer_is_a_fault_of_one_line(call, service, path, cause):
+def test_service_without_answer_is_fault_of_one_line(call, service, path, cause):
     limit = 0.5 if "0.5 s" in cause else 1.5 if "1.5 s" in cause else 20.0
     with pytest.raises(ResourceFault, match=f"^resource 'judge': {cause}(; .*)?$"):
         call([b"question"], http=urljoin(f"{service}/", path), attempts=1, timeout_s=limit)
 
 
-def test_a_service_is_sent_the_token_of_its_variable_and_the_key_of_a_kept_question(call, service, shell):
+def test_service_receives_token_and_key_of_cached_question(call, service, shell):
     shell.export(MARLESS_RESOURCE_GRADER_TOKEN="a-secret-token")
     (kept,) = call([b"question"], name="grader", http=f"{service}/tells_headers", keep=True)
     token, key = kept.decode().rsplit(" ", 1)
@@ -243,14 +243,14 @@ def test_a_service_is_sent_the_token_of_its_variable_and_the_key_of_a_kept_quest
 
 
 @pytest.mark.parametrize("token", ["a-secret-token\r", "a-secret-töken"])
-def test_a_token_that_no_header_can_hold_is_a_fault_that_does_not_tell_it(call, service, shell, token):
+def test_token_unfit_for_headers_is_hidden_in_fault(call, service, shell, token):
     shell.export(MARLESS_RESOURCE_GRADER_TOKEN=token)
     with pytest.raises(ResourceFault, match="MARLESS_RESOURCE_GRADER_TOKEN holds what no header can") as fault:
         call([b"question"], name="grader", http=f"{service}/tells_headers?token")
     assert "secret" not in str(fault.value)
 
 
-def test_a_kept_question_is_asked_once_whoever_asks_and_however_often(call, calls):
+def test_cached_question_is_asked_once_by_any_asker(call, calls):
     batch = [b"a", b"b", b"a"]
     first = call(batch, serve="judges:at_random", keep=True)
     assert first[0] == first[2]
@@ -259,7 +259,7 @@ def test_a_kept_question_is_asked_once_whoever_asks_and_however_often(call, call
 
 
 @pytest.mark.parametrize("where", EVERYWHERE)
-def test_who_waits_for_the_answer_of_another_is_billed_nothing_of_it(tmp_path, shell, where):
+def test_waiting_for_answer_of_other_task_costs_nothing(tmp_path, shell, where):
     """Both ask the host, as tasks do that find no answer at first."""
     shell.export(CALLS=str(tmp_path / "calls"))
     resources = {"judge": Resource(serve="judges:at_random", keep=True)}
@@ -278,7 +278,7 @@ def test_without_keep_every_question_is_asked(call, calls):
     assert sorted(calls()) == ["b'a'", "b'a'", "b'b'"]
 
 
-def test_another_resource_with_the_same_question_is_another_question(call, calls):
+def test_same_question_to_other_resource_is_different(call, calls):
     call([b"a"], serve="judges:counted", keep=True)
     call([b"a"], serve="judges:counted", keep=True, slots=4, timeout_s=9.0)
     call([b"a"], name="grader", serve="judges:counted", keep=True)
