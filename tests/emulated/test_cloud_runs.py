@@ -50,7 +50,7 @@ def killed(change, number):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
-def test_a_run_that_was_restored_goes_on_as_if_it_had_stayed(place, marless, finished, expected, tmp_path):
+def test_restored_run_continues_as_if_never_removed(place, marless, finished, expected, tmp_path):
     detach(marless, "held", "stop.rounds=2")
     finished("held")
     before, path, folder = {*held(place, "held")}, tmp_path / "held.tar.gz", str(tmp_path / "folder.tar.gz")
@@ -67,7 +67,7 @@ def test_a_run_that_was_restored_goes_on_as_if_it_had_stayed(place, marless, fin
     same(summary(place.home, "held"), expected(marless))
 
 
-def test_a_command_that_was_killed_is_finished_by_the_same_command(place, marless, runs, tmp_path):
+def test_killed_command_is_finished_by_repeating_it(place, marless, runs, tmp_path):
     path = tmp_path / "killed.tar.gz"
     assert marless.train("killed", *HERE, "stop.rounds=1").code == 0
     before, kills = {*held(place, "killed")} - {"run/default/killed/lease"}, 0

@@ -82,7 +82,7 @@ def test_an_address_with_a_password_is_shown_without(marless, planted, shell, ho
     assert_hidden("\n".join([*said.out, *said.err]), planted, "deploy")
 
 
-def test_neither_a_proxy_nor_a_profile_that_is_missing_keeps_anybody_out(place, shell):
+def test_proxy_and_missing_profile_block_no_one(place, shell):
     shell.export(AWS_PROFILE="of-nobody", http_proxy="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9")
     cloud = cloud_at(place.account.whereabouts)
     assert cloud.client("sts").get_caller_identity()["Account"] == "123456789012"

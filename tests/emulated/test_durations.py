@@ -49,7 +49,7 @@ TRAINED = ("task.name=mpe/simple_spread", "actors.num_envs=256", "algorithm.hidd
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("backend", ["emulated", "aws"])
-def test_at_512_mb_the_forecast_of_auto_is_within_a_quarter_of_the_bill(place, marless, as_aws, backend):
+def test_forecast_at_512_mb_is_within_a_quarter(place, marless, as_aws, backend):
     # 512 MB buy 0.289 of a vCPU: durations that are stretched twice, or never, miss the bill's by a factor of 3.5.
     sizes = {f"{role}Memory": str(MB) for role in ("Actor", "Learner", "Evaluator")}
     place.look_after(deploy(place.cloud, "small", {"Code": provenance.code_sha256(), **sizes}))

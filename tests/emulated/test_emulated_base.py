@@ -7,7 +7,7 @@ BASE = ("base.policies=runs/pretrained", "base.rank=2", "sharing.identity=true",
 
 
 @pytest.mark.parametrize("placement", ["whole", pytest.param("split", marks=pytest.mark.conformance)])
-def test_a_detached_run_of_a_base_has_the_weights_of_a_local_one(place, marless, finished, expected, placement):
+def test_detached_run_of_base_has_local_weights(place, marless, finished, expected, placement):
     if not (place.home / "runs" / "pretrained").exists():
         assert marless.train("pretrained", "sharing.rule=all").code == 0
     detach(marless, f"base-{placement}", *BASE, f"placement.rule={placement}")

@@ -53,7 +53,7 @@ def test_opponents_that_are_brought_are_on_the_bill(place, marless):
 
 
 @pytest.mark.parametrize(("name", "settings"), [("stored", ()), ("carried", INLINED)])
-def test_a_driven_run_is_billed_what_the_account_counted(place, marless, name, settings):
+def test_driven_run_bill_equals_account_counts(place, marless, name, settings):
     said = marless.train(name, *settings, "--backend", "emulated")
     assert said.code == 0, said.err
     bill, counted = billed(place, name), Counted(place, name)
@@ -83,7 +83,7 @@ def test_a_driven_run_is_billed_what_the_account_counted(place, marless, name, s
     assert own["dollars"] == pytest.approx(sum(dollars.values()) + own["kinds"].get("logs", 0))
 
 
-def test_the_default_placement_in_the_cloud_is_the_cheapest_with_the_same_weights(place, marless):
+def test_default_cloud_placement_is_cheapest_with_same_weights(place, marless):
     bills, weights = {}, set()
     for name, settings in {"by-default": (), "a-learner-each": ("placement.rule=fused",)}.items():
         said = marless.train(name, *settings, "--backend", "emulated")
@@ -106,7 +106,7 @@ AS_HERE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AS_HERE)
-def test_reads_are_billed_as_on_this_machine_and_as_the_account_counts_them(place, marless, name):
+def test_billed_reads_equal_local_and_account_counts(place, marless, name):
     assert marless.train(f"{name}-here", *AS_HERE[name]).code == 0
     said = marless.train(name, *AS_HERE[name], "--backend", "emulated")
     assert said.code == 0, said.err
@@ -118,7 +118,7 @@ def test_reads_are_billed_as_on_this_machine_and_as_the_account_counts_them(plac
     assert counted.requests("GET", by="function") == pytest.approx(int(bill["s3 gets"]) - heads, rel=0.05)
 
 
-def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finished):
+def test_detached_run_bill_equals_account_counts(place, marless, finished):
     # Environments that other runs started are on those runs' bills, or on none.
     assert marless.train("before", "--backend", "emulated").code == 0
     place.sweep("RequestResponse")
@@ -163,14 +163,14 @@ TOO_SLOW = ("functions.evaluator.timeout_s=0.01", "evaluation.every=9", "evaluat
 TIMED_OUT = r"final/00\d failed after 3 attempts, last: the evaluator ran longer than its time-out of 0.01 s"
 
 
-def test_a_driven_run_reads_in_the_reply_that_an_attempt_timed_out(place, marless):
+def test_driven_run_learns_of_timeout_from_reply(place, marless):
     said = marless.train("slow-here", *TOO_SLOW, "--backend", "emulated")
     assert said.code == 1 and re.search(TIMED_OUT, said.err[-1])
     bill, counted = billed(place, "slow-here"), Counted(place, "slow-here")
     assert bill["evaluator compute"] == counted.gb_s("evaluator") > 0
 
 
-def test_a_detached_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead_letter(place, marless, finished):
+def test_timed_out_detached_attempt_is_billed_once(place, marless, finished):
     before, failed = place.dead_letters(), place.failed_runs()
     assert marless.train("slow-there", *TOO_SLOW, "--backend", "emulated", "--detach").code == 0
     finished("slow-there")

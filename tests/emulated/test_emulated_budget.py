@@ -5,7 +5,7 @@ from emulated_runs import detach, same, summary
 BUDGET = ("cloud", "budget", "--backend", "emulated", "--day")
 
 
-def test_runs_stop_within_their_budget_and_go_on_when_it_is_raised(place, marless, finished, expected, request):
+def test_runs_stop_within_budget_and_continue_when_raised(place, marless, finished, expected, request):
     request.addfinalizer(lambda: marless(*BUDGET, "none"))
     assert marless(*BUDGET, "0.004").code == 0
     for name in (names := ("one", "two")):

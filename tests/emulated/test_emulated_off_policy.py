@@ -34,7 +34,7 @@ DRIVEN = {
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("method", METHODS)
-def test_a_driven_run_has_the_weights_of_a_local_one(place, marless, expected, method):
+def test_driven_run_of_method_has_local_weights(place, marless, expected, method):
     name = f"driven-{method.split()[0]}"
     said = marless.train(name, *METHODS[method], *DRIVEN[method], "--backend", "emulated")
     assert said.code == 0, said.err
@@ -53,7 +53,7 @@ def test_lost_and_doubled_events_change_no_weight(place, marless, finished, expe
     assert struck.count("swallow") == 1 and struck.count("twice") > 10
 
 
-def test_a_function_killed_between_two_updates_leaves_nothing_that_is_learned_twice(place, marless, finished, expected):
+def test_function_killed_between_updates_repeats_no_learning(place, marless, finished, expected):
     """The function is killed after the first write of a round's second update."""
     second = "replayed-killed/rounds/000001/learn/00001"
     place.inject({"service": "s3", "action": "PUT", "functions": True, "key": second, "fault": "kill"})

@@ -69,7 +69,7 @@ def most_at_once(notes):
     ("name", "settings"),
     [("asks", ()), pytest.param("asks-once", ("resources.judge.keep=true",), marks=pytest.mark.slow)],
 )
-def test_a_run_is_billed_what_it_asks_of_few_slots(place, marless, notes, name, settings):
+def test_run_is_billed_its_use_of_few_slots(place, marless, notes, name, settings):
     said = marless.train(name, *RUN, *settings, *TENANT)
     assert said.code == 0, said.err
     bill, counted = billed(place, name), Counted(place, name)
@@ -96,7 +96,7 @@ def test_a_storm_of_throttles_costs_time_alone(place, marless, notes):
     assert counted.invocations("judge") == len(notes())
 
 
-def test_a_resource_that_never_has_a_free_slot_fails_the_run_in_one_line(place, marless):
+def test_permanently_busy_resource_fails_run_in_one_line(place, marless):
     place.inject({"service": "lambda", "fault": "too_many", "key": "_hasty", "count": 10**6})
     hasty = ("task.judge=hasty", "resources.hasty.serve=slow_judge:grade")
     said = marless.train("never", *hasty, *TENANT)
@@ -104,7 +104,7 @@ def test_a_resource_that_never_has_a_free_slot_fails_the_run_in_one_line(place, 
     assert re.search(r"resource 'hasty': none of its 1 slot became free within 1 s", said.err[0])
 
 
-def test_kept_answers_are_asked_once_however_often_actors_are_killed(place, marless, notes):
+def test_cached_answers_are_asked_once_despite_killed_actors(place, marless, notes):
     put = {"service": "s3", "functions": True, "action": "PUT"}
     place.inject(
         {**put, "fault": "kill", "key": "trajectory", "count": 2},
@@ -121,7 +121,7 @@ def test_kept_answers_are_asked_once_however_often_actors_are_killed(place, marl
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_answer_is_an_error_in_one_line_whose_attempts_are_metered(place, name):
+def test_bad_answer_is_one_line_with_metered_attempts(place, name):
     function = AskableFunction(f"marless-asks_{name}:live", slots=1, timeout_s=2.0, attempts=2)
     (outcome,) = LambdaResources(place.cloud, {name: function}).ask(name, [ResourceCall(b"why?")])
     error, attempts = BAD[name]
@@ -145,7 +145,7 @@ def test_questions_and_answers_pass_unchanged_in_their_order(place):
         resources.ask("other", [ResourceCall(b"a")])
 
 
-def test_an_action_has_the_cores_that_the_memory_of_its_function_buys(place):
+def test_action_has_cores_bought_by_function_memory(place):
     function = AskableFunction("marless-asks_wide:live", slots=1, timeout_s=20.0, attempts=1)
     (outcome,) = LambdaResources(place.cloud, {"wide": function}).ask("wide", [ResourceCall(b"")])
     assert outcome.answer == b"2"
@@ -195,7 +195,7 @@ def test_an_estimate_knows_what_waiting_for_slots_costs(place, marless, dearest)
         (("resources.judge.serve=", "resources.judge.command=cat"), "functions on AWS have no such program"),
     ],
 )
-def test_what_the_deployment_cannot_serve_is_refused_in_one_line(place, marless, settings, line):
+def test_resources_missing_in_deployment_are_refused(place, marless, settings, line):
     said = marless.train("refused", *ASKS, *settings, *TENANT)
     assert said.code == 2 and len(said.err) == 1
     assert line in said.err[0]

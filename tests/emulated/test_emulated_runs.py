@@ -22,7 +22,7 @@ from marless.runs.run_store import RUNS
 
 
 @pytest.mark.parametrize("placement", ["fused", "split", "whole"])
-def test_a_driven_run_has_the_weights_of_a_local_one(place, marless, expected, placement):
+def test_driven_run_in_placement_has_local_weights(place, marless, expected, placement):
     settings = (f"placement.rule={placement}", "actors.rollouts=3")
     name = f"driven-{placement}"
     said = marless.train(name, *settings, "--backend", "emulated")
@@ -32,7 +32,7 @@ def test_a_driven_run_has_the_weights_of_a_local_one(place, marless, expected, p
 
 @pytest.mark.slow
 @needs_kernels
-def test_functions_compute_by_the_kernels_what_this_machine_does(place, marless, expected):
+def test_functions_compute_with_local_kernels(place, marless, expected):
     settings = ("algorithm.engine=native", "placement.rule=split")
     said = marless.train("kernels", *settings, "--backend", "emulated")
     assert said.code == 0, said.err
@@ -41,7 +41,7 @@ def test_functions_compute_by_the_kernels_what_this_machine_does(place, marless,
     assert found["weights_sha256"] != expected(marless, "algorithm.engine=numpy")["weights_sha256"]
 
 
-def test_a_detached_run_goes_on_when_its_command_is_killed(place, marless, finished, expected):
+def test_detached_run_continues_when_command_is_killed(place, marless, finished, expected):
     command = [sys.executable, "-m", "marless.cli.app", "train", *SMALL, "--backend", "emulated", "--detach"]
     with subprocess.Popen([*command, "--run", "alone"], stdout=subprocess.PIPE, text=True) as process:
         assert "goes on in the cloud" in process.stdout.readline()
@@ -53,7 +53,7 @@ def test_a_detached_run_goes_on_when_its_command_is_killed(place, marless, finis
     assert [line["round"] for line in lines] == [1, 2, 3, 4]
 
 
-def test_a_run_that_cannot_go_on_is_let_go_and_keeps_no_other_from_being_woken(place, marless, finished, expected):
+def test_failed_run_is_released_and_blocks_no_other(place, marless, finished, expected):
     deployed, failed = place.deployed(), place.failed_runs()
     deployed.live.commit("a-dead", f"{place.deployment.functions['coordinator']}99".encode(), 0)
     sick = deployed.outside("sick").ledger
@@ -70,7 +70,7 @@ def test_a_run_that_cannot_go_on_is_let_go_and_keeps_no_other_from_being_woken(p
     deployed.live.remove("a-dead")
 
 
-def test_a_resumed_run_goes_on_although_its_event_is_lost(place, marless, finished, expected):
+def test_resumed_run_continues_after_lost_event(place, marless, finished, expected):
     assert marless.train("again", "--backend", "emulated", "stop.rounds=2").code == 0
     place.inject({"service": "lambda", "action": "POST", "key": "again", "fault": "swallow"})
     assert marless("resume", "again", "stop.rounds=4", "--detach").code == 0
@@ -78,7 +78,7 @@ def test_a_resumed_run_goes_on_although_its_event_is_lost(place, marless, finish
     same(found, expected(marless))
 
 
-def test_a_folder_that_was_renamed_is_still_of_its_run(place, marless):
+def test_renamed_folder_still_belongs_to_its_run(place, marless):
     assert marless.train("first-name", "--backend", "emulated", "stop.rounds=2").code == 0
     (place.home / "runs/first-name").rename(place.home / "runs/second-name")
     said = marless("resume", "second-name", "stop.rounds=3")
@@ -93,14 +93,14 @@ def deployed_rounds(place, run):
 
 
 @pytest.mark.parametrize("setting", ["actors.num_envs=100000000", "opponents.side=0"])
-def test_a_task_that_cannot_be_leaves_nothing_and_its_name_free(place, marless, setting):
+def test_impossible_task_leaves_nothing_and_frees_its_name(place, marless, setting):
     name = f"without-{setting.partition('.')[0]}"
     said = marless.train(name, "--backend", "emulated", setting)
     assert said.code == 2 and not (place.home / "runs" / name).exists()
     assert marless.train(name, "--backend", "emulated").code == 0
 
 
-def test_following_a_task_that_cannot_be_does_not_propose_to_resume_it(marless, finished):
+def test_following_impossible_task_does_not_suggest_resume(marless, finished):
     detach(marless, "far-off", "opponents.side=0")
     finished("far-off")
     said = marless("status", "--follow", "far-off")
@@ -110,7 +110,7 @@ def test_following_a_task_that_cannot_be_does_not_propose_to_resume_it(marless, 
     assert not any("resume" in line for line in lines)
 
 
-def test_following_a_detached_run_logs_all_of_its_rounds(place, marless, finished, expected):
+def test_following_detached_run_logs_all_its_rounds(place, marless, finished, expected):
     detach(marless, "logged", 'log.to=["csv"]')
     (found,) = finished("logged")
     same(found, expected(marless))
@@ -147,7 +147,7 @@ def test_any_event_may_be_lost(place, marless, finished, expected, every):
 
 
 @pytest.mark.parametrize("every", SOME_AND_ALL)
-def test_a_function_may_be_killed_after_any_write_or_event(place, marless, finished, expected, every):
+def test_function_survives_kills_after_writes_and_events(place, marless, finished, expected, every):
     """One run for each of the functions' first writes to storage, table and Lambda. After it the function is killed."""
     numbers = range(1 if every > 1 else 0, 30, 3 * every - 2)
     names = [f"killed-{every}-{number:02d}" for number in numbers]
@@ -162,7 +162,7 @@ def test_a_function_may_be_killed_after_any_write_or_event(place, marless, finis
     assert len(place.struck()) == len(names)
 
 
-def test_a_run_against_fixed_policies_has_the_weights_of_a_local_one(place, marless, finished, expected):
+def test_run_against_fixed_policies_has_local_weights(place, marless, finished, expected):
     """The run has its own copy of them in the cloud, so functions need no access to the other run."""
     chase = ("task.name=mpe/simple_tag", "stop.rounds=2")
     assert marless.train("chased", *chase).code == 0
@@ -202,7 +202,7 @@ def test_lost_and_doubled_events_change_no_sum(place, marless, finished, expecte
 
 
 @pytest.mark.parametrize("backend", ["local", "inline", "emulated", "aws"])
-def test_a_run_that_is_looked_at_cannot_be_changed(place, marless, as_aws, backend):
+def test_inspected_run_cannot_be_changed(place, marless, as_aws, backend):
     assert marless.train(f"seen-{backend}", "stop.rounds=1", "--backend", backend).code == 0
     folder = RUNS.find(f"seen-{backend}")
     reference = folder.identity().deployment_ref

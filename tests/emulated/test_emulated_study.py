@@ -74,7 +74,7 @@ def studied(place, marless):
 
 
 @pytest.mark.slow
-def test_a_study_goes_on_when_its_command_is_killed_and_has_the_weights_of_a_local_one(place, marless, studied):
+def test_study_continues_with_local_weights_after_killed_command(place, marless, studied):
     file = studied.file("closed")
     command = [sys.executable, "-m", "marless.cli.app", "study", file, "--backend", "emulated"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -92,7 +92,7 @@ def test_a_study_goes_on_when_its_command_is_killed_and_has_the_weights_of_a_loc
     assert [json.loads(line)["round"] for line in lines] == [1, 2]
 
 
-def test_a_study_is_fetched_from_another_machine_and_its_folder_may_be_renamed(place, marless, studied):
+def test_study_is_fetched_elsewhere_and_its_folder_renamed(place, marless, studied):
     studied.begin("far", settings="[vary]\nalgorithm.lr = [1e-3]\n")
     folder = place.home / "studies"
     (folder / "far").rename(folder / "moved")
@@ -108,7 +108,7 @@ def test_a_study_is_fetched_from_another_machine_and_its_folder_may_be_renamed(p
     assert again.code == 2 and "has a study far already" in again.err[0]
 
 
-def test_an_owners_cap_holds_and_a_run_that_fails_leaves_the_others_alone(marless, studied):
+def test_owner_cap_holds_and_failed_run_is_isolated(marless, studied):
     settings = """
 [[setting]]
 name = "wrong"
@@ -134,7 +134,7 @@ name = "free"
 
 
 @pytest.mark.slow
-def test_a_governor_may_be_killed_after_any_write_or_event(place, marless, studied):
+def test_governor_survives_kills_after_writes_and_events(place, marless, studied):
     """Writes of a governor to its study's ledger and list, and then to the ledgers of the runs that it begins."""
     names, settings = [f"killed{number}" for number in range(5)], "[vary]\nalgorithm.lr = [1e-3]\n"
     for number, name in enumerate(names):
@@ -160,19 +160,19 @@ def test_a_governor_may_be_killed_after_any_write_or_event(place, marless, studi
         ("search.parallel = 2", "search.parallel"),
     ],
 )
-def test_what_a_study_in_the_cloud_cannot_do_is_refused_by_name(marless, studied, more, named):
+def test_unsupported_cloud_study_options_are_refused_by_name(marless, studied, more, named):
     said = marless("study", studied.file("refused", more=more), "--backend", "emulated")
     assert said.code == 2 and len(said.err) == 1 and f"{named}:" in said.err[0]
 
 
-def test_a_study_on_this_machine_does_not_move_to_the_cloud(marless, studied):
+def test_local_study_does_not_move_to_cloud(marless, studied):
     file = studied.file("here", settings="[vary]\nalgorithm.lr = [1e-3]\n", rounds=1)
     assert marless("study", file, "--workers", "1").code == 0
     said = marless("study", file, "--backend", "emulated")
     assert said.code == 2 and "holds a study on this machine" in said.err[0]
 
 
-def test_a_study_that_is_stopped_ends_its_runs_resumably(marless, studied):
+def test_stopped_study_ends_its_runs_resumably(marless, studied):
     studied.begin("long", settings="[vary]\nalgorithm.lr = [1e-3, 3e-3]\n", rounds=500)
     assert marless("study", "long", "--stop").code == 0
     studied.wait("long", sweeping=True)

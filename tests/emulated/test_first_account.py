@@ -11,7 +11,7 @@ _STEPS = 8
 
 
 @pytest.mark.conformance
-def test_the_script_for_a_first_account_passes_in_the_emulated_one():
+def test_first_account_script_passes_in_emulated_account():
     command = [sys.executable, "-m", "scripts.first_account", "--backend", "emulated"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -47,7 +47,7 @@ def environments(place, deployment):
 
 
 @pytest.mark.conformance
-def test_events_that_find_no_room_are_done_later_each_once(place, crowded, marless, finished):
+def test_events_without_room_are_done_later_once(place, crowded, marless, finished):
     assert marless.train("roomy", *SETTINGS).code == 0
     assert marless.train("far", *SETTINGS, *CROWDED, "--detach").code == 0
     finished("far")
@@ -56,7 +56,7 @@ def test_events_that_find_no_room_are_done_later_each_once(place, crowded, marle
 
 
 @pytest.mark.conformance
-def test_two_drivers_that_find_no_room_wait_and_lose_nothing(place, crowded, marless):
+def test_two_drivers_without_room_wait_and_lose_nothing(place, crowded, marless):
     command = [sys.executable, "-m", "marless.cli.app", "train", *SMALL, *SETTINGS, *CROWDED, "--run"]
     assert marless.train("here", *SETTINGS).code == 0
     # Each run assumes the whole concurrency for itself, so Lambda throttles many calls.
@@ -68,7 +68,7 @@ def test_two_drivers_that_find_no_room_wait_and_lose_nothing(place, crowded, mar
 
 
 @pytest.mark.conformance
-def test_a_round_of_a_thousand_rollouts_loses_and_doubles_none(place, marless, finished):
+def test_thousand_rollouts_lose_and_double_none(place, marless, finished):
     settings = ("actors.num_envs=1", "stop.rounds=1", "actors.rollouts=1000")
     assert marless.train("thousand", *settings).code == 0
     # The first tasks run alone, and a task that is throttled for minutes has failed.
@@ -95,7 +95,7 @@ def new_account(tmp_path, capfd, shell):
 
 
 @pytest.mark.conformance
-def test_ten_concurrent_executions_are_enough_for_two_runs_of_two_hundred_rollouts(tmp_path, new_account):
+def test_ten_executions_suffice_for_two_large_runs(tmp_path, new_account):
     settings = ("actors.num_envs=1", "stop.rounds=1", "actors.rollouts=200")
     assert new_account.train("local", *settings).code == 0
     # The detached run alone has more work than the account runs at once, so calls of the driven one are throttled.

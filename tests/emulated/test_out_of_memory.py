@@ -29,7 +29,7 @@ def test_a_driven_run_ends_at_once(small, marless):
 
 
 @pytest.mark.conformance
-def test_a_detached_run_ends_when_it_has_waited_for_both_attempts(place, small, marless):
+def test_detached_run_ends_after_waiting_for_both_attempts(place, small, marless):
     settings = (*LARGE, "functions.learner.timeout_s=1")  # both attempts are waited for
     assert marless.train("detached-large", *settings, *SMALL, "--detach").code == 0
     list(place.wait(["detached-large"], sweeping=True, limit_s=120, deployment=small))

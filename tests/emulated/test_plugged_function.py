@@ -31,7 +31,7 @@ def require_alone(home, run):
     assert summary["dollars"]["soloist"] > 0 == sum(summary["dollars"][name] for name in ("actor", "learner"))
 
 
-def test_a_function_of_another_package_does_the_work_of_all(home):
+def test_function_of_other_package_does_all_work(home):
     home(f"{SMALL} algorithm.name=solo functions.soloist.timeout_s=50 --run here --workers 1")
     require_alone(home, "here")
 

@@ -31,7 +31,7 @@ SERVED = {"own": "own", "other": "other", "plain": "own", "missing": "own"}
 WITH_TOKEN = ("own", "plain", "missing")
 
 
-def test_a_token_is_read_by_its_resource_alone_and_written_nowhere(place):
+def test_token_is_read_only_by_its_resource(place):
     (place.home / "token_judges.py").write_text(JUDGES)
     for name, kind in {"own": "SecureString", "plain": "String"}.items():
         place.cloud.client("ssm").put_parameter(Name=f"/marless/tokens/{name}", Value=TOKEN, Type=kind)

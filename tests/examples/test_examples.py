@@ -60,7 +60,7 @@ def test_the_notebook_is_fresh_and_its_cells_run(tmp_path, shell, no_processes):
 
 
 @pytest.mark.conformance
-def test_the_notebook_shows_its_run_its_curve_and_its_replay(tmp_path):
+def test_notebook_shows_run_curve_and_replay(tmp_path):
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     notebook = nbformat.read(EXAMPLES / "first_notebook.ipynb", 4)
     client = nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": tmp_path}})

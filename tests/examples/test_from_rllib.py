@@ -48,13 +48,13 @@ def test_both_programs_step_as_many_environments_at_once():
     assert together == load(FOLDER / "spread.toml").actors.num_envs
 
 
-def test_seconds_end_with_the_first_iteration_that_reaches_the_return():
+def test_seconds_end_with_first_iteration_at_target():
     points = [(1.0, None), (2.0, -50.0), (3.5, -46.0), (5.0, -40.0)]
     assert on_one_cluster.until(-46, points) == 3.5
     assert on_one_cluster.until(-39.9, points) is None
 
 
-def test_a_seed_that_misses_the_return_counts_as_the_slowest():
+def test_seed_that_misses_return_counts_as_slowest():
     runs = [{"program": "a", "seconds_to_target": seconds} for seconds in (20.0, None, 10.0)]
     lines = on_one_cluster.summary_lines([*runs, {"program": "b", "seconds_to_target": None}])
     assert lines == [
@@ -64,7 +64,7 @@ def test_a_seed_that_misses_the_return_counts_as_the_slowest():
 
 
 @pytest.mark.conformance
-def test_ours_trains_the_environment_and_the_networks_of_theirs(shell, tmp_path, capfd):
+def test_ours_trains_environment_and_networks_of_rllib(shell, tmp_path, capfd):
     pytest.importorskip("onnxscript", reason="the extra networks is not installed: pip install 'marless[networks]'")
     pytest.importorskip("mpe2", reason="the extra tasks is not installed: pip install 'marless[tasks]'")
     shell.cd(tmp_path)

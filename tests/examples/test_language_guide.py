@@ -27,7 +27,7 @@ def blocks(shell, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_task_of_the_guide_passes_its_check_and_is_learned_by_the_commands_below_it(blocks, capfd):
+def test_guide_task_passes_check_and_is_learned(blocks, capfd):
     pytest.importorskip("torch")
     check_line, *lines = blocks[0]
     assert check_line == "python my_echo.py"
@@ -39,7 +39,7 @@ def test_the_task_of_the_guide_passes_its_check_and_is_learned_by_the_commands_b
     assert summary["final_return"]["mean"] > 0.95  # 1 is the best, and a random letter is right in a third
 
 
-def test_the_teacher_of_the_guide_repeats_half_of_the_letters_and_guesses_the_others(blocks):
+def test_guide_teacher_repeats_half_and_guesses_half(blocks):
     task = runpy.run_path("my_echo.py")
     names = {"np": np, "Lesson": Lesson}
     exec(f"class Taught:\n{blocks[1]}", names)

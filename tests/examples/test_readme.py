@@ -62,7 +62,7 @@ def tiny(line):
 
 
 @pytest.mark.slow
-def test_each_line_of_readme_works_after_those_before_it(shell, tmp_path, capsys, no_processes):
+def test_each_readme_line_works_after_earlier_lines(shell, tmp_path, capsys, no_processes):
     shell.cd(tmp_path)
     shutil.copytree(ROOT / "examples", "examples")
     study = Path("examples/lr.toml")
@@ -79,7 +79,7 @@ def test_each_line_of_readme_works_after_those_before_it(shell, tmp_path, capsys
             Path(target).write_text(capsys.readouterr().out, "utf-8")
 
 
-def test_what_readme_s_commands_write_is_ignored_by_git():
+def test_files_of_readme_commands_are_ignored_by_git():
     written = ["my.toml", "comparison/report.html", "studies/lr/", "runs/latest"]
     words = {word for line in commands() for word in shlex.split(line)}
     assert {"my.toml", "comparison/report.html"} <= words

@@ -50,7 +50,7 @@ def test_each_target_can_be_written():
     assert all(tuple(map(target, program_writers.INPUTS)) in reached for target in program_writers.TARGETS)
 
 
-def test_the_plate_conducts_as_the_discrete_laplacian_where_it_is_even():
+def test_even_plate_conducts_like_discrete_laplacian():
     """Its modes are products of sines, with the eigenvalues 4 - 2 cos - 2 cos."""
     cells = heated_plate.CELLS
     matrix = heated_plate.conduction(np.ones((cells + 2, cells + 2)))
@@ -59,7 +59,7 @@ def test_the_plate_conducts_as_the_discrete_laplacian_where_it_is_even():
     np.testing.assert_allclose(matrix @ mode, (4 - 2 * np.cos(angles).sum()) * mode, atol=1e-12)
 
 
-def test_the_solver_says_the_same_bits_with_any_number_of_cores():
+def test_solver_gives_same_bits_with_any_cores():
     question = to_json({"places": [[3, 4], [12, 12], [20, 5]], "plates": 5})
     assert len({heated_plate.solve(question, cores) for cores in (1, 2, 3)}) == 1
 
@@ -95,14 +95,14 @@ def legal(game):
     return np.flatnonzero(game.observe(game.agent_selection)["action_mask"])
 
 
-def test_a_move_is_paid_by_what_it_changes_in_the_engine_s_opinion():
+def test_move_is_paid_by_change_of_engine_score():
     """White to move is at 0, then black to move thinks itself 400 points behind: white wins ten games of eleven."""
     game = chess_game(lambda question: b"info score cp %d nodes 9\nbestmove e7e5" % (-400 if b" b " in question else 0))
     game.step(legal(game)[0])
     assert game.rewards == pytest.approx({"player_0": 10 / 11 - 1 / 2, "player_1": 1 / 2 - 10 / 11})
 
 
-def test_the_engine_s_move_is_a_part_of_white_s_turn():
+def test_engine_move_is_part_of_white_turn():
     game = chess_game(lambda _: b"info score cp 0 nodes 9\nbestmove e7e5 ponder g1f3", opponent=True)
     game.step(legal(game)[0])
     assert game.agents == ["player_0"] and game.agent_selection == "player_0"
@@ -121,7 +121,7 @@ def test_a_mated_king_is_lost():
     assert game.white == pytest.approx(0, abs=1e-20)
 
 
-def test_a_reward_model_says_how_likely_a_policy_would_act(tmp_path, shell):
+def test_reward_model_tells_probability_of_policy_action(tmp_path, shell):
     onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install 'marless[networks,export]'")
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install 'marless[networks]'")
     from examples.resources import reward_model
@@ -143,7 +143,7 @@ def test_a_reward_model_says_how_likely_a_policy_would_act(tmp_path, shell):
     assert answer["a"] == pytest.approx(2 - math.log(math.exp(1) + math.exp(2) + 1), abs=1e-6)
 
 
-def test_the_writers_environment_keeps_the_promises_of_an_environment():
+def test_writers_environment_keeps_environment_promises():
     task = EnvTask(name="pettingzoo:examples.resources.program_writers:make")
     # Two episodes of eight may have the same target.
     check(lambda num_envs: registry.make(task, num_envs), random_starts=False)
@@ -155,7 +155,7 @@ def position(board, nodes=500):
 
 @needs_stockfish
 @pytest.mark.parametrize("sandbox", ["none", pytest.param("bubblewrap", marks=needs_bubblewrap)])
-def test_stockfish_repeats_a_move_whatever_it_was_asked_before(sandbox):
+def test_stockfish_repeats_moves_after_any_history(sandbox):
     opening = position("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1")
     reply = position("rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1")
 

@@ -39,7 +39,7 @@ def trained(command):
 
 
 @needs_bubblewrap
-def test_a_service_that_is_asked_again_teaches_what_the_judge_in_the_sandbox_does(trained):
+def test_retried_service_teaches_like_sandboxed_judge(trained):
     with serving(Service(per_s=10**6, hang_s=5, every=1)) as service:
         address = f"http://127.0.0.1:{service.server_address[1]}"
         served = trained("service", f"resources.judge.http={address}", "resources.judge.timeout_s=2")

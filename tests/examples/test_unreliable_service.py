@@ -26,7 +26,7 @@ def test_it_answers_a_question():
         assert service.asked == {"a": 1}
 
 
-def test_too_many_questions_in_a_second_are_refused_and_told_when_to_come_again():
+def test_too_frequent_questions_are_refused_with_retry_time():
     with serving(Service(per_s=0)) as service:
         with pytest.raises(urllib.error.HTTPError) as refusal:
             ask(service, "a")

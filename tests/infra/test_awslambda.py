@@ -76,7 +76,7 @@ def ask(invoker, body=b"{}", timeout_s=10.0, function="actor"):
     return report
 
 
-def test_an_invocation_goes_to_the_function_s_version_and_asks_for_its_log(service, invoker):
+def test_invocation_uses_function_version_and_requests_log(service, invoker):
     heard = []
 
     def deed(environ, start, app):
@@ -92,7 +92,7 @@ def test_an_invocation_goes_to_the_function_s_version_and_asks_for_its_log(servi
     assert service._app.requests[0][2] == b'{"a":1}'
 
 
-def test_a_report_has_the_figures_of_the_report_line(service, invoker):
+def test_report_has_figures_of_report_line(service, invoker):
     log = f"START RequestId: 1 Version: 7\nREPORT RequestId: 1\tDuration: 99.00 ms\nEND RequestId: 1\n{REPORT}\n"
     service.do("POST", ended(b"1", log))
     report = ask(invoker)
@@ -104,7 +104,7 @@ def test_a_warm_function_has_no_start_to_pay(service, invoker):
     assert ask(invoker).init_ms == 0.0
 
 
-def test_without_a_report_line_the_time_on_this_machine_counts(service, invoker):
+def test_local_time_counts_without_report_line(service, invoker):
     def slow(environ, start, app):
         time.sleep(0.2)
         return app(environ, start)
@@ -132,7 +132,7 @@ def test_without_a_report_line_the_time_on_this_machine_counts(service, invoker)
         (b"gibberish", "crash", "gibberish"),
     ],
 )
-def test_an_error_is_reported_in_the_function_s_words(service, invoker, payload, outcome, detail):
+def test_error_is_reported_in_words_of_function(service, invoker, payload, outcome, detail):
     lines = [
         "START RequestId: 1 Version: 7",
         "first words",
@@ -150,13 +150,13 @@ def test_an_error_is_reported_in_the_function_s_words(service, invoker, payload,
     assert (report.duration_ms, report.init_ms) == (15.74, 130.49)
 
 
-def test_a_fatal_error_in_the_log_is_reported_before_its_last_line(service, invoker):
+def test_fatal_error_is_reported_before_last_log_line(service, invoker):
     log = "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00 (most recent call first):\n  no Python frame\n"
     service.do("POST", ended(error("Runtime.ExitError", "signal: segmentation fault"), log, failed=True))
     assert ask(invoker).detail.endswith("its log ends: Fatal Python error: Segmentation fault")
 
 
-def test_an_answer_that_is_too_large_says_what_to_change(service, invoker):
+def test_too_large_answer_says_what_to_change(service, invoker):
     message = "Response payload size exceeded maximum allowed payload size (6291556 bytes)."
     service.do("POST", ended(error("Function.ResponseSizeTooLarge", message), REPORT, failed=True))
     report = ask(invoker)
@@ -165,7 +165,7 @@ def test_an_answer_that_is_too_large_says_what_to_change(service, invoker):
     assert "placement.inline_objects=false" in report.detail
 
 
-def test_a_request_of_exactly_six_megabytes_is_sent_and_a_larger_one_is_not(service, invoker):
+def test_request_of_six_megabytes_is_the_largest_sent(service, invoker):
     assert ask(invoker, b'"' + b"x" * (6_291_456 - 2) + b'"').outcome == "answered"
     service.do("")
     report = ask(invoker, b'"' + b"x" * (6_291_456 - 1) + b'"')
@@ -175,21 +175,21 @@ def test_a_request_of_exactly_six_megabytes_is_sent_and_a_larger_one_is_not(serv
 
 
 @pytest.mark.parametrize("name", ["RequestTooLargeException", "RequestEntityTooLargeException"])
-def test_a_request_that_lambda_finds_too_large_says_what_to_change(service, invoker, name):
+def test_request_refused_as_too_large_gives_advice(service, invoker, name):
     service.do("POST", json_error("413 Payload Too Large", name))
     report = ask(invoker)
     assert (report.outcome, report.duration_ms) == ("crash", 0.0)
     assert "placement.inline_objects=false" in report.detail
 
 
-def test_a_call_that_is_turned_away_is_repeated_until_it_runs(service, invoker):
+def test_throttled_call_is_repeated_until_it_runs(service, invoker):
     conflict = json_error("409 Conflict", "ResourceConflictException", "The function is in the state Pending")
     service.do("POST", throttle(), throttle(), conflict)
     assert ask(invoker).outcome == "answered"
     assert len(service.seen) == 4
 
 
-def test_a_call_that_is_turned_away_all_its_time_is_throttled(service, invoker):
+def test_call_throttled_until_timeout_is_reported_throttled(service, invoker):
     service.do("POST", *[throttle()] * 1000)
     start = time.monotonic()
     report = ask(invoker, timeout_s=2.0)
@@ -207,7 +207,7 @@ def test_pauses_grow(service, invoker):
 
 
 @pytest.mark.parametrize("deed", [unheard, answer("500 Internal Server Error"), answer("503 Unavailable"), "stall"])
-def test_where_no_answer_comes_nothing_is_sent_twice_and_the_worst_is_metered(service, deed):
+def test_unanswered_call_is_sent_once_and_metered_fully(service, deed):
     invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1, patience_s=0.0, answer_s=0.2)
     done = threading.Event()
 
@@ -232,7 +232,7 @@ def test_where_no_answer_comes_nothing_is_sent_twice_and_the_worst_is_metered(se
         ("403 Forbidden", "ExpiredTokenException", "the credentials have expired"),
     ],
 )
-def test_what_lambda_refuses_is_not_repeated_and_says_what_to_do(service, invoker, status, name, words):
+def test_refusal_of_lambda_is_final_and_gives_advice(service, invoker, status, name, words):
     service.do("POST", json_error(status, name))
     report = ask(invoker)
     assert (report.outcome, report.duration_ms) == ("crash", 0.0)
@@ -241,7 +241,7 @@ def test_what_lambda_refuses_is_not_repeated_and_says_what_to_do(service, invoke
     assert service.seen == ["POST"]
 
 
-def test_an_endpoint_that_nobody_serves_is_tried_for_as_long_as_the_attempt_has(service):
+def test_unserved_endpoint_is_tried_until_timeout(service):
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unheard.getsockname()[1]}"
@@ -252,7 +252,7 @@ def test_an_endpoint_that_nobody_serves_is_tried_for_as_long_as_the_attempt_has(
     invoker.close()
 
 
-def test_an_endpoint_that_comes_up_in_time_is_used():
+def test_endpoint_that_starts_in_time_is_used():
     with socket.socket() as late:
         late.bind(("127.0.0.1", 0))  # refuses connections until it listens
         address = f"http://127.0.0.1:{late.getsockname()[1]}"
@@ -268,7 +268,7 @@ def test_an_endpoint_that_comes_up_in_time_is_used():
     invoker.close()
 
 
-def test_at_most_width_calls_are_under_way_and_the_rest_wait(service):
+def test_at_most_width_calls_run_while_others_wait(service):
     invoker, meeting = LambdaInvoker(service.cloud, FUNCTIONS, 3), threading.Barrier(3)
     lock, under_way, most = threading.Lock(), [0], [0]
 
@@ -295,7 +295,7 @@ def test_at_most_width_calls_are_under_way_and_the_rest_wait(service):
     invoker.close()
 
 
-def test_the_clock_of_a_call_that_waits_for_its_turn_has_not_begun(service):
+def test_clock_of_queued_call_has_not_begun(service):
     invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1, patience_s=0.0)
 
     def slow(environ, start, app):
@@ -314,7 +314,7 @@ def invoker_threads():
     return [thread for thread in threading.enumerate() if thread.name.startswith("invoker-")]
 
 
-def test_threads_start_as_they_are_needed_and_end_at_the_close(service, invoker):
+def test_threads_start_on_demand_and_end_at_close(service, invoker):
     before = len(invoker_threads())
     for _ in range(5):
         ask(invoker)
@@ -348,7 +348,7 @@ def test_closing_waits_for_nobody_and_twice_is_harmless(service):
     assert service.seen == ["POST"], "what was queued must not be sent any more"
 
 
-def test_closing_ends_the_repetition_of_calls_that_are_turned_away(service):
+def test_closing_ends_repetition_of_throttled_calls(service):
     invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1, patience_s=0.0)
     service.do("POST", *[throttle()] * 1000)
     invoker.invoke(attempt_of("actor", "task", 0, b"{}", 60.0))
@@ -363,7 +363,7 @@ def test_closing_ends_the_repetition_of_calls_that_are_turned_away(service):
     assert len(service.seen) <= sent + 1
 
 
-def test_what_the_invoker_cannot_make_sense_of_is_a_crash(service, invoker):
+def test_meaningless_reply_is_a_crash(service, invoker):
     service.do("POST", answer("200 OK", b"1", ("X-Amz-Log-Result", "x")))
     report = ask(invoker)
     assert report.outcome == "crash"
@@ -377,14 +377,14 @@ def test_an_unknown_function_is_a_key_error(invoker, events):
             each.invoke(attempt_of("critic", "task", 0, b"{}", 1.0))
 
 
-def test_a_short_attempt_that_is_turned_away_has_patience(service):
+def test_throttled_short_attempt_is_patient(service):
     invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1, patience_s=30.0)
     service.do("POST", *[throttle()] * 6)
     assert ask(invoker, timeout_s=0.001).outcome == "answered"
     invoker.close()
 
 
-def test_events_are_sent_when_they_are_flushed_and_nobody_waits_for_them(service, events):
+def test_events_are_sent_on_flush_without_waiting(service, events):
     for number in range(3):
         events.invoke(attempt_of("learner", f"{number}", 0, f"{number}".encode(), 10.0))
     assert (events.wait(10.0), service.seen) == ([], [])
@@ -408,14 +408,14 @@ def test_events_are_sent_side_by_side(service, events):
 
 
 @pytest.mark.parametrize("deed", [throttle(), unheard, answer("500 Internal Server Error")])
-def test_an_event_is_sent_again_until_it_is_known_to_be_taken(service, events, deed):
+def test_event_is_resent_until_acknowledged(service, events, deed):
     service.do("POST", deed, deed)
     events.invoke(attempt_of("actor", "task", 0, b"{}", 10.0))
     assert events.flush(30.0) == []
     assert len(service.seen) == 3
 
 
-def test_an_event_that_lambda_never_takes_is_returned_with_the_reason(service, events):
+def test_event_never_accepted_is_returned_with_reason(service, events):
     service.do("POST", *[throttle()] * 1000)
     events.invoke(attempt_of("actor", "task", 3, b"{}", 10.0))
     start = time.monotonic()
@@ -425,14 +425,14 @@ def test_an_event_that_lambda_never_takes_is_returned_with_the_reason(service, e
     assert "Rate Exceeded." in why
 
 
-def test_an_event_of_which_nothing_was_heard_may_run_all_the_same(service, events):
+def test_unacknowledged_event_may_still_run(service, events):
     service.do("POST", unheard, *[throttle()] * 1000)
     events.invoke(attempt_of("actor", "task", 3, b"{}", 10.0))
     ((_, _, _, unclear),) = events.flush(0.4)
     assert unclear
 
 
-def test_a_refused_event_does_not_hold_up_the_others(service, events):
+def test_refused_event_does_not_delay_others(service, events):
     service.do("POST", json_error("403 Forbidden", "AccessDeniedException"))
     for number in range(5):
         events.invoke(attempt_of("actor", f"{number}", 0, b"{}", 10.0))
@@ -441,7 +441,7 @@ def test_a_refused_event_does_not_hold_up_the_others(service, events):
     assert len(service.seen) == 5
 
 
-def test_an_event_of_exactly_one_megabyte_is_sent_and_a_larger_one_is_not(service, events):
+def test_event_of_one_megabyte_is_the_largest_sent(service, events):
     events.invoke(attempt_of("actor", "largest", 0, b'"' + b"x" * (1_048_576 - 2) + b'"', 10.0))
     events.invoke(attempt_of("actor", "too large", 0, b'"' + b"x" * (1_048_576 - 1) + b'"', 10.0))
     ((id, _, why, _),) = events.flush(30.0)
@@ -449,7 +449,7 @@ def test_an_event_of_exactly_one_megabyte_is_sent_and_a_larger_one_is_not(servic
     assert "1,048,577 bytes" in why
 
 
-def test_events_that_were_not_sent_are_forgotten_at_the_close(service, events):
+def test_unsent_events_are_forgotten_at_close(service, events):
     events.invoke(attempt_of("actor", "task", 0, b"{}", 10.0))
     events.close()
     assert (events.flush(1.0), service.seen) == ([], [])

@@ -132,7 +132,7 @@ def test_a_deployment_is_what_its_stack_describes(cloud):
     assert set(made.functions.values()) < there["functions"]
 
 
-def test_the_rules_of_a_company_hold_and_can_be_lifted(cloud):
+def test_company_rules_hold_and_can_be_lifted(cloud):
     # The boundary lets the roles write their logs and send dead letters, and read nothing.
     allowed = {"Effect": "Allow", "Action": ["logs:*", "sqs:*", "ec2:*"], "Resource": "*"}
     iam, s3 = cloud.client("iam"), cloud.client("s3")
@@ -169,7 +169,7 @@ def test_the_rules_of_a_company_hold_and_can_be_lifted(cloud):
         deploy(cloud, NAME, {**rules, "PermissionsBoundary": boundary}, template=text)
 
 
-def test_versions_are_published_of_what_changed_and_those_before_stay(cloud):
+def test_changed_functions_get_versions_and_earlier_versions_stay(cloud):
     first, said = deploy(cloud, NAME, {}), []
     assert deploy(cloud, NAME, {}, say=said.append) == first
     assert said[-1] == f"stack {STACK} is up to date"
@@ -194,7 +194,7 @@ def test_versions_are_published_of_what_changed_and_those_before_stay(cloud):
     assert versions(cloud) == {**of_every(["1", "2", "3"]), "learner": ["1", "2", "3", "4"]}
 
 
-def test_the_release_of_a_function_changes_exactly_when_its_versions_would():
+def test_release_changes_exactly_with_versions():
     text, code = template.text(), {role: f"s3://code/{role}.zip" for role in ROLES}
     usual = template.defaults(text)
 
@@ -223,7 +223,7 @@ def test_the_release_of_a_function_changes_exactly_when_its_versions_would():
         assert {function for function in released if released[function] != releasing[function]} == differ, name
 
 
-def test_a_resource_is_a_function_whose_version_its_askers_hold_and_its_slots_are_reserved(cloud):
+def test_resource_function_has_pinned_version_and_reserved_slots(cloud):
     judge = Resource(serve="my_judge:grade", slots=3, timeout_s=10)
     made = deploy(cloud, NAME, {PARAMETER: to_parameter({"judge": judge})})
     assert made.resources == {"judge": judge}
@@ -245,7 +245,7 @@ def test_a_resource_is_a_function_whose_version_its_askers_hold_and_its_slots_ar
         client.get_function_concurrency(FunctionName=name)
 
 
-def test_many_resources_make_a_template_that_lies_in_a_bucket_and_teardown_removes_all(cloud):
+def test_large_template_lies_in_bucket_until_teardown(cloud):
     resources = {f"judge_{number}": Resource(http="https://example.com/grade") for number in range(6)}
     resources |= dict.fromkeys(("logs", "role"), resources["judge_0"])  # all resources share such parts
     made = deploy(cloud, NAME, {PARAMETER: to_parameter(resources)})
@@ -253,7 +253,7 @@ def test_many_resources_make_a_template_that_lies_in_a_bucket_and_teardown_remov
     assert teardown(cloud, NAME) == []
 
 
-def test_the_names_of_resources_in_a_template_differ_as_they_do():
+def test_template_names_differ_as_resource_names_do():
     names = ["judge", "my_judge", "myx_judge", "my__judge", "myxjudge"]
     assert len({logical_id(name) for name in names}) == len(names)
     assert all(logical_id(name).isalnum() for name in names)
@@ -265,7 +265,7 @@ class _Anything(dict):
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["a new bucket", "a bucket of an earlier version"])
-def test_archives_go_to_a_bucket_that_is_closed_to_the_public_and_to_requests_without_tls(cloud, tmp_path, before):
+def test_bucket_of_archives_refuses_public_and_plain_requests(cloud, tmp_path, before):
     client, bucket = cloud.client("s3"), f"marless-artifacts-{ACCOUNT_NUMBER}-us-east-1-{NAME}"
     if before:
         client.create_bucket(Bucket=bucket)
@@ -284,7 +284,7 @@ def test_archives_go_to_a_bucket_that_is_closed_to_the_public_and_to_requests_wi
     assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 
 
-def test_a_bucket_policy_put_by_the_api_is_judged_with_its_conditions_and_goes_with_its_bucket(cloud):
+def test_bucket_policy_is_judged_and_removed_with_bucket(cloud):
     client, bucket = cloud.client("s3"), "marless-policies"
 
     def put(statement):
@@ -308,7 +308,7 @@ def test_a_bucket_policy_put_by_the_api_is_judged_with_its_conditions_and_goes_w
     client.delete_bucket(Bucket=bucket)
 
 
-def test_a_learner_becomes_an_image_and_a_zip_archive_again_and_images_of_failed_updates_may_expire(cloud, tmp_path):
+def test_learner_switches_between_image_and_zip(cloud, tmp_path):
     registry, name = cloud.client("ecr"), f"marless/{NAME}"
     registry.create_repository(repositoryName=name)
     for tag in ("0123", "4567"):
@@ -348,7 +348,7 @@ def test_a_function_with_another_package_has_another_release():
     assert sum(one != other for one, other in zip(before, after, strict=True)) == 2  # its address, its release
 
 
-def test_what_fails_half_way_is_removed_or_made_again(cloud):
+def test_half_made_resources_are_removed_or_made_again(cloud):
     said = []
     with pytest.raises(DeploymentFault) as failed:
         deploy(cloud, NAME, {}, template=impossible(after=LAST_OF_ALL))
@@ -370,7 +370,7 @@ def test_what_fails_half_way_is_removed_or_made_again(cloud):
     assert everything(cloud) == {}
 
 
-def test_an_update_that_fails_leaves_what_was_and_can_be_done_again(cloud):
+def test_failed_update_keeps_old_state_and_is_repeatable(cloud):
     before, there = deploy(cloud, NAME, {}), everything(cloud)
     late = impossible(after=LAST_OF_ALL)
     with pytest.raises(DeploymentFault, match="is UPDATE_ROLLBACK_COMPLETE: Impossible"):
@@ -387,7 +387,7 @@ def test_an_update_that_fails_leaves_what_was_and_can_be_done_again(cloud):
     assert len(versions(cloud)["learner"]) == 2
 
 
-def test_a_resource_that_is_begun_and_not_finished_goes_too(cloud):
+def test_unfinished_resource_is_removed_too(cloud):
     invalid = template.text().replace("ExpirationInDays: !Ref TrajectoryRetention", "ExpirationInDays: soon")
     with pytest.raises(DeploymentFault, match=r"Objects \(AWS::S3::Bucket\)"):
         deploy(cloud, NAME, {}, template=invalid)
@@ -397,13 +397,13 @@ def test_a_resource_that_is_begun_and_not_finished_goes_too(cloud):
 @pytest.mark.parametrize(
     "circle, reason", [("Impossible", "Circular dependency"), ("Nobody", "not know AWS::Kinesis::Stream")]
 )
-def test_a_template_that_cannot_be_followed_fails_at_once(cloud, circle, reason):
+def test_template_that_cannot_be_tracked_fails_immediately(cloud, circle, reason):
     small = impossible(after=circle)
     with pytest.raises(DeploymentFault, match=reason):
         deploy(cloud, NAME, {}, template=small)
 
 
-def test_a_template_that_cloudformation_would_not_take_is_not_sent(cloud):
+def test_template_invalid_for_cloudformation_is_not_sent(cloud):
     with pytest.raises(DeploymentFault, match="CloudFormation takes 1,000,000"):
         deploy(cloud, NAME, {}, template=f"{template.text()}Metadata:\n  Long: {'x' * 1_000_000}\n")
     assert everything(cloud) == {}
@@ -420,7 +420,7 @@ def test_two_that_deploy_at_once_make_one_deployment(cloud):
     assert status(cloud) == "UPDATE_COMPLETE"
 
 
-def test_teardown_leaves_an_empty_account_and_does_no_harm_twice(cloud):
+def test_teardown_empties_account_and_is_repeatable(cloud):
     assert teardown(cloud, NAME) == []
     made, said = deploy(cloud, NAME, {"AlarmEmail": "someone@example.com"}), []
     for email, dollars in (("someone@example.com", "60"), ("else@example.com", "60")):
@@ -466,7 +466,7 @@ def test_what_belongs_to_another_tenant_stays(cloud):
         assert teardown(cloud, neighbour) == []
 
 
-def test_what_s3_will_not_delete_is_named_and_all_else_goes(cloud):
+def test_undeletable_s3_objects_are_named_and_others_removed(cloud):
     made, said = deploy(cloud, NAME, {}), []
     client = cloud.client("s3")
     client.put_bucket_versioning(Bucket=made.bucket, VersioningConfiguration={"Status": "Enabled"})
@@ -487,7 +487,7 @@ def test_what_s3_will_not_delete_is_named_and_all_else_goes(cloud):
     assert teardown(cloud, NAME) == []
 
 
-def test_a_policy_of_the_bucket_against_deletion_goes_with_the_stack(cloud):
+def test_bucket_policy_against_deletion_goes_with_stack(cloud):
     forbidding = template.text().replace(
         "          - Sid: KeysAreWrittenOnce\n",
         "          - Sid: Keep\n            Effect: Deny\n            Principal: '*'\n            Action: s3:Delete*\n"
@@ -499,7 +499,7 @@ def test_a_policy_of_the_bucket_against_deletion_goes_with_the_stack(cloud):
     assert f"deleted 1 object from {made.bucket}" in said
 
 
-def test_a_stack_is_not_deleted_by_mistake_and_leaves_bucket_and_table(cloud):
+def test_stack_deletion_is_guarded_and_keeps_data(cloud):
     made, stacks = deploy(cloud, NAME, {}), cloud.client("cloudformation")
     cloud.client("s3").put_object(Bucket=made.bucket, Key="tenants/kept", Body=b"1", IfNoneMatch="*")
     with pytest.raises(ClientError, match="cannot be deleted while TerminationProtection is enabled"):
@@ -520,7 +520,7 @@ def test_a_failed_creation_keeps_neither_bucket_nor_table(cloud):
     assert teardown(cloud, NAME) == []
 
 
-def test_a_preview_names_what_would_change_and_changes_nothing(cloud):
+def test_preview_names_changes_and_changes_nothing(cloud):
     first = preview(cloud, NAME, {})
     assert {change.action for change in first} == {"Add"}
     assert {"Objects", "Runs", "ActorRole", "Learner"} <= {change.logical for change in first}
@@ -539,7 +539,7 @@ def test_a_preview_names_what_would_change_and_changes_nothing(cloud):
     assert teardown(cloud, NAME) == []
 
 
-def test_another_pipeline_makes_the_same_stack_from_the_template_alone(cloud):
+def test_other_pipeline_makes_same_stack_from_template(cloud):
     chosen = {"ActorMemory": "3008", "Tracing": "Active", "RolePath": "/company/"}
     text = filled_in(cloud, NAME, chosen)
     assert everything(cloud) == {}
@@ -590,7 +590,7 @@ def test_missing_permission_is_one_line_and_changes_nothing(cloud):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("inside", [{"memory_mb": 3008}], indirect=True)
-def test_more_memory_than_a_new_account_allows_is_refused_with_advice(inside):
+def test_memory_beyond_account_limit_is_refused_with_advice(inside):
     refused = (
         r"Learner \(AWS::Lambda::Function\): .*'MemorySize' value failed to satisfy constraint: Member must have value"
         r" less than or equal to 3008.*; deploy with less memory, such as --learner-memory 3008, or request a higher"
@@ -605,7 +605,7 @@ def test_more_memory_than_a_new_account_allows_is_refused_with_advice(inside):
 
 
 @pytest.mark.slow
-def test_a_rollback_that_fails_is_left_to_the_user(inside, monkeypatch):
+def test_failed_rollback_is_left_to_user(inside, monkeypatch):
     deploy(inside, NAME, {})
     update, calls = storage.Queue.update, []
 

@@ -75,7 +75,7 @@ def test_an_item_says_when_it_was_written(ledger):
 
 @pytest.mark.parametrize("tenant", ["a", "default", "a-tenant-with-thirty-one-letters"[:31]])
 @pytest.mark.parametrize("item", ["state", "checkpoint", "line/000123"])
-def test_body_and_run_name_give_an_item_s_size(service, spill, run, tenant, item):
+def test_item_size_is_body_plus_run_name(service, spill, run, tenant, item):
     # A run's bill (marless.coordinator.core.budget) depends on it. The size follows DynamoDB's own rule.
     ledger, version = DynamoLedger(service.cloud, TABLE, f"run/{tenant}/{run}", spill), 0
     for _ in range(12):
@@ -97,7 +97,7 @@ def test_runs_do_not_see_each_other(service, spill, ledger, run):
     assert other.items("") == []
 
 
-def test_a_reply_that_is_lost_does_not_make_a_commit_stale(service, ledger):
+def test_lost_reply_does_not_make_commit_stale(service, ledger):
     ledger.commit("state", b"a", 0)
     service.do("PutItem", lost)
     assert ledger.commit("state", b"b", 1) == 2
@@ -121,7 +121,7 @@ def test_an_overtaken_commit_is_stale(service, opened, body):
     assert mine.load("state").body == body
 
 
-def test_a_lost_reply_and_then_somebody_else_s_commit_is_stale(service, opened):
+def test_lost_reply_then_foreign_commit_is_stale(service, opened):
     mine, theirs = opened(), opened()
 
     def lost_and_overtaken(environ, start, app):
@@ -142,14 +142,14 @@ def test_throttling_is_waited_out(service, ledger, name):
     assert service.seen == ["PutItem"] * 3
 
 
-def test_the_largest_body_of_an_item_is_kept_in_it_and_a_larger_one_in_an_object(ledger, spill):
+def test_largest_body_stays_in_item_larger_in_object(ledger, spill):
     ledger.commit("state", LARGE[:-1], 0)
     assert (ledger.load("state").body, versions(spill)) == (LARGE[:-1], [])
     ledger.commit("state", LARGE, 1)
     assert (ledger.load("state").body, versions(spill)) == (LARGE, [2])
 
 
-def test_a_new_version_takes_the_old_one_s_object_away(ledger, opened, spill):
+def test_new_version_deletes_old_object(ledger, opened, spill):
     ledger.commit("state", LARGE, 0)
     ledger.commit("state", LARGE + b"2", 1)
     assert versions(spill) == [2]
@@ -188,7 +188,7 @@ class Mortal:
         raise SystemExit
 
 
-def test_who_dies_before_the_item_changes_leaves_it_as_it_was(service, opened, ledger, spill, give_up_after):
+def test_death_before_item_changes_leaves_it_unchanged(service, opened, ledger, spill, give_up_after):
     ledger.commit("state", LARGE, 0)
     give_up_after(1)
     dying = opened()
@@ -203,7 +203,7 @@ def test_who_dies_before_the_item_changes_leaves_it_as_it_was(service, opened, l
     assert versions(spill) == [3]
 
 
-def test_who_dies_before_the_old_object_is_deleted_leaves_it_to_the_next(opened, ledger, spill):
+def test_death_before_deletion_leaves_object_to_next_commit(opened, ledger, spill):
     ledger.commit("state", LARGE, 0)
     dying = opened(Mortal(spill, "delete"))
     dying.load("state")
@@ -217,7 +217,7 @@ def test_who_dies_before_the_old_object_is_deleted_leaves_it_to_the_next(opened,
     assert versions(spill) == [3]
 
 
-def test_a_commit_stands_although_the_old_object_could_not_be_deleted(service, ledger, spill):
+def test_commit_holds_when_old_object_cannot_be_deleted(service, ledger, spill):
     ledger.commit("state", LARGE, 0)
     service.do("POST", answer("403 Forbidden", b"<Error><Code>AccessDenied</Code></Error>"))
     assert ledger.commit("state", LARGE + b"2", 1) == 2
@@ -254,7 +254,7 @@ def test_every_read_sees_all_that_was_written_before(service, ledger):
     assert asked == [True, True]
 
 
-def test_an_item_whose_object_is_gone_is_a_fault(ledger, spill):
+def test_item_with_missing_object_is_fault(ledger, spill):
     ledger.commit("state", LARGE, 0)
     spill.delete(spill.list("ledger/"))
     assert "its body is missing" in fault(lambda: ledger.load("state"))
@@ -276,7 +276,7 @@ def test_a_list_may_begin_after_an_item(ledger):
     assert ledger.items("line/", after="line/000003") == []
 
 
-def test_more_items_than_one_answer_holds_are_all_listed(ledger):
+def test_items_beyond_one_page_are_all_listed(ledger):
     """One answer of Query has at most 1 MB (developer guide, "Paginating table query results")."""
     bodies = [(f"line/{number:06}", bytes([number]) * 300_000) for number in range(5)]
     for item, body in bodies:
@@ -284,7 +284,7 @@ def test_more_items_than_one_answer_holds_are_all_listed(ledger):
     assert ledger.items("line/") == bodies
 
 
-def test_a_removed_item_is_gone_with_its_object_and_can_begin_again(ledger, spill):
+def test_removed_item_loses_object_and_can_begin_again(ledger, spill):
     ledger.commit("state", SMALL, 0)
     ledger.commit("state", LARGE, 1)
     ledger.remove("state")
@@ -303,7 +303,7 @@ def test_a_removed_item_is_gone_with_its_object_and_can_begin_again(ledger, spil
         ("ValidationException", "ValidationException: said AWS"),
     ],
 )
-def test_what_dynamodb_refuses_is_one_line_that_says_what_to_do(service, ledger, run, name, words):
+def test_refusal_of_dynamodb_is_one_line_with_advice(service, ledger, run, name, words):
     service.do("PutItem", json_error("400 Bad Request", name))
     line = fault(lambda: ledger.commit("state", SMALL, 0))
     assert line.startswith(f"cannot write run/one/{run}/state in the table {TABLE}: ")
@@ -330,7 +330,7 @@ def test_machines_with_different_clocks_agree_on_the_time(ledger, monkeypatch):
     assert abs(here - true()) < 2.0 and abs(elsewhere - true()) < 2.0
 
 
-def test_sets_that_dynamodb_did_not_process_are_asked_for_again_after_a_pause(service, monkeypatch):
+def test_unprocessed_sets_are_requested_again_after_pause(service, monkeypatch):
     sets, pauses = DynamoCompletions(service.cloud, TABLE, "sets/default/busy"), []
     sets.add("one", b"member")
     monkeypatch.setattr("marless.infra.aws.completion_sets.time.sleep", pauses.append)
@@ -348,7 +348,7 @@ def test_sets_that_dynamodb_did_not_process_are_asked_for_again_after_a_pause(se
 
 
 @pytest.mark.parametrize("members", [{"S": "none"}, {"L": []}, {"NULL": True}, {"SS": ["none"]}, {"B": b"none"}])
-def test_a_set_of_another_type_is_empty_and_takes_no_report(service, members):
+def test_set_of_other_type_is_empty_and_unwritable(service, members):
     sets = DynamoCompletions(service.cloud, TABLE, "sets/default/spoilt")
     key = {"scope": {"S": "sets/default/spoilt/one"}, "item": {"S": "set"}}
     service.cloud.client("dynamodb").put_item(TableName=TABLE, Item={**key, "members": members})

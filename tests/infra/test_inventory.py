@@ -76,7 +76,7 @@ def with_more(at, *lines):
         ("Resources:", "  More: {Type: AWS::SQS::Queue, UpdatePolicy: {}}", "AWS::SQS::Queue UpdatePolicy"),
     ],
 )
-def test_what_the_template_gains_without_being_honoured_is_found(at, line, expected):
+def test_unhonoured_addition_to_template_is_found(at, line, expected):
     assert strange(with_more(at, line)) == [expected]
 
 
@@ -84,7 +84,7 @@ def test_everything_in_the_template_is_in_the_inventory(resources, with_image):
     assert strange(resources) == strange(with_image) == []
 
 
-def test_a_learner_that_is_an_image_differs_from_a_zip_archive_in_package_and_name_alone(resources, with_image):
+def test_image_learner_differs_only_in_package_and_name(resources, with_image):
     zipped, image = (dict(each["Learner"]["Properties"]) for each in (resources, with_image))
     assert zipped.pop("Code") == {"S3Bucket": "code", "S3Key": "learner.zip"}
     assert zipped.pop("Runtime") == "python3.12"
@@ -102,14 +102,14 @@ def test_a_learner_that_is_an_image_differs_from_a_zip_archive_in_package_and_na
     assert logical[0] == logical[1]
 
 
-def test_nothing_is_in_the_inventory_that_the_template_does_not_use(resources, with_image):
+def test_inventory_has_only_entries_used_by_template(resources, with_image):
     everything = [*resources.values(), *with_image.values()]
     used = {(of["Type"], path) for of in everything for path in paths(of.get("Properties", {}))}
     listed = {(type_, path) for type_, known in INVENTORY.items() for path in known}
     assert listed - used == set()
 
 
-def test_every_entry_says_who_honours_it_or_why_nobody_has_to():
+def test_every_entry_tells_who_honours_it():
     said = {how for known in INVENTORY.values() for how in known.values()}
     assert {how for how in said if how not in ("moto", "lambda", "iam") and not how.startswith("static: ")} == set()
 
@@ -118,7 +118,7 @@ def test_every_type_of_the_inventory_can_be_made():
     assert kinds(None, None, None, None).keys() == INVENTORY.keys()
 
 
-def test_a_template_that_is_no_yaml_is_refused_with_the_place():
+def test_template_without_yaml_is_refused_with_place():
     with pytest.raises(TranslationFailed) as refused:
         translate("Resources:\n  One: [\n", {}, "us-east-1")
     assert str(refused.value) == "Template format error: YAML not well-formed. (line 3, column 1)"
@@ -128,7 +128,7 @@ def test_a_type_that_is_not_emulated_is_named():
     assert unknown("AWS::Kinesis::Stream", {"ShardCount": 1}) == ["AWS::Kinesis::Stream"]
 
 
-def test_a_property_that_is_not_emulated_is_named_by_its_path():
+def test_unsupported_property_is_named_by_path():
     wanted = {
         "BucketEncryption": {
             "ServerSideEncryptionConfiguration": [
@@ -143,7 +143,7 @@ def test_a_property_that_is_not_emulated_is_named_by_its_path():
     ]
 
 
-def test_teardown_looks_for_every_type_that_can_be_left(resources):
+def test_teardown_checks_every_type_that_can_remain(resources):
     types = {of["Type"] for of in resources.values()}
     assert types - LISTINGS.keys() - GO_WITH_ANOTHER == set()
 
@@ -154,13 +154,13 @@ def test_teardown_knows_every_resource_that_cloudformation_names(resources):
     assert found == set(LOGICAL_IDS)
 
 
-def test_functions_of_resources_are_of_the_stack_before_the_underscore():
+def test_resource_functions_belong_to_stack_before_underscore():
     owned = Owned("marless-a", "a", "123456789012", "us-east-1", [])
     for name, is_own in (("marless-a_judge", True), ("marless-a-b_judge", False), ("marless-a-judge", False)):
         assert (("AWS::Lambda::Function", name) in owned) is is_own
 
 
-def test_a_budget_is_of_the_stack_that_its_name_begins_with():
+def test_budget_belongs_to_stack_at_start_of_name():
     owned = Owned("marless-a", "a", "123456789012", "us-east-1", [])
     assert ("AWS::Budgets::Budget", "marless-a to b@example.org") in owned
     assert ("AWS::Budgets::Budget", "marless-a-b to b@example.org") not in owned

@@ -57,7 +57,7 @@ def manifest(layer):
     return json.dumps({"schemaVersion": 2, "mediaType": kind, "config": about, "layers": [about]})
 
 
-def test_an_image_is_built_and_pushed_once_and_kept_when_it_is_deployed(cloud, engine, tmp_path):
+def test_image_is_built_and_pushed_once_and_kept(cloud, engine, tmp_path):
     registry, said = cloud.client("ecr"), []
     packages = Packages(image=Image(tmp_path, "0123abcd"))
     address = of_team(cloud, packages, said.append)["learner"]
@@ -86,7 +86,7 @@ def test_an_image_is_built_and_pushed_once_and_kept_when_it_is_deployed(cloud, e
     assert set(image["imageTags"]) == {"0123abcd", "live-0123abcd"}
 
 
-def test_images_of_deployed_versions_are_out_of_reach_of_the_rule_that_expires_images(cloud, engine, tmp_path):
+def test_images_of_deployed_versions_never_expire(cloud, engine, tmp_path):
     of_team(cloud, Packages(image=Image(tmp_path, "4567")))
     text = cloud.client("ecr").get_lifecycle_policy(repositoryName="marless/team")["lifecyclePolicyText"]
     spared, expired = sorted(json.loads(text)["rules"], key=lambda rule: rule["rulePriority"])
@@ -96,14 +96,14 @@ def test_images_of_deployed_versions_are_out_of_reach_of_the_rule_that_expires_i
     assert expired["selection"]["tagStatus"] == "any"
 
 
-def test_an_engine_that_does_not_know_of_provenance_builds_without(engine, tmp_path, shell):
+def test_engine_without_provenance_builds_without_it(engine, tmp_path, shell):
     shell.export(REFUSED="--provenance")
     containers.build("docker", tmp_path, "name:tag")
     first, second = engine()
     assert set(first) - set(second) == {"--provenance=false"}
 
 
-def test_a_flag_that_no_try_can_do_without_is_reported(engine, tmp_path, shell):
+def test_flag_needed_by_every_try_is_reported(engine, tmp_path, shell):
     shell.export(REFUSED="--provenance --platform")
     with pytest.raises(ContainerFault, match=r"^docker build failed: See 'docker build --help'\.$"):
         containers.build("docker", tmp_path, "name:tag")

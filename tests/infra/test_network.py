@@ -81,7 +81,7 @@ def billed_at_the_time_out(reports):
     return sum(report.duration_ms == TIMEOUT_S * 1000 for report in reports)
 
 
-def test_a_large_request_may_take_longer_than_the_connect_time_out(service, app, invoke, monkeypatch):
+def test_large_request_may_exceed_connect_timeout(service, app, invoke, monkeypatch):
     monkeypatch.setattr(lambda_calls, "_CONNECT_S", 0.3)
     service.network.conditions = Conditions(bytes_per_s=6e6)
     (report,) = invoke(LARGE)
@@ -96,7 +96,7 @@ def test_requests_that_share_a_slow_line_all_arrive(service, app, invoke):
     assert app.executed == 32
 
 
-def test_a_request_that_broke_while_it_was_sent_is_sent_again_and_not_billed(service, app, invoke):
+def test_request_broken_while_sending_is_resent_unbilled(service, app, invoke):
     service.network.conditions = Conditions(tear=0.5)
     reports = [report for _ in range(12) for report in invoke(LARGE)]
     torn = service.network.happened["tear"]
@@ -105,7 +105,7 @@ def test_a_request_that_broke_while_it_was_sent_is_sent_again_and_not_billed(ser
     assert billed_at_the_time_out(reports) == 0
 
 
-def test_an_event_that_broke_while_it_was_sent_is_sent_again(service, app):
+def test_event_broken_while_sending_is_resent(service, app):
     service.network.conditions = Conditions(tear=0.5)
     events = EventInvoker(service.cloud, FUNCTIONS, 4)
     for number in range(12):
@@ -116,7 +116,7 @@ def test_an_event_that_broke_while_it_was_sent_is_sent_again(service, app):
 
 
 @pytest.mark.parametrize("kind", ["drop", "lose"])
-def test_a_request_that_was_sent_whole_may_have_run_and_is_billed(service, app, invoke, kind):
+def test_fully_sent_request_is_billed_as_run(service, app, invoke, kind):
     service.network.conditions = Conditions(**{kind: 1.0})
     reports = invoke()
     assert [report.outcome for report in reports] == ["crash"]
@@ -133,7 +133,7 @@ def test_a_network_delays_and_counts(service, invoke):
     assert service.network.happened["latency"] == len(reports) == 10
 
 
-def test_requests_that_are_sent_again_are_counted_with_the_most_that_they_can_have_taken(service):
+def test_resent_requests_count_with_their_maximum(service):
     cloud = service.cloud
     s3, table = cloud.client("s3"), cloud.client("dynamodb")
     cloud.retries.take()
@@ -166,7 +166,7 @@ LARGEST = {
 
 
 @pytest.mark.parametrize("operation", LARGEST)
-def test_a_repeated_request_whose_items_are_unknown_counts_as_the_largest(service, operation):
+def test_repeated_request_with_unknown_items_counts_as_largest(service, operation):
     call, most = LARGEST[operation]
     service.do(operation, lost)
     call(service.cloud.client("dynamodb"))
@@ -176,7 +176,7 @@ def test_a_repeated_request_whose_items_are_unknown_counts_as_the_largest(servic
 # The next two tests ask until the network noticed a silence: on a busy machine it may look at a connection only when
 # the next request is there already.
 @ON_LINUX
-def test_a_connection_that_is_silent_for_long_is_kept_by_probes(service, app):
+def test_long_silent_connection_is_kept_by_probes(service, app):
     service.network.conditions = Conditions(forget_after_s=0.05)
     invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1)
     asked = 0
@@ -189,7 +189,7 @@ def test_a_connection_that_is_silent_for_long_is_kept_by_probes(service, app):
 
 
 @ON_LINUX
-def test_without_probes_in_time_a_silent_connection_is_forgotten(service, app, monkeypatch):
+def test_silent_connection_without_probes_is_dropped(service, app, monkeypatch):
     monkeypatch.setattr(clients, "_KEEPALIVE", [])
     service.network.conditions = Conditions(forget_after_s=0.05)
     invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1, answer_s=2.0)

@@ -148,14 +148,14 @@ NIGHTLY = (
         ),
     ],
 )
-def test_a_template_that_could_not_work_on_aws_is_refused_by_name(cloud, text, start, named):
+def test_template_unfit_for_aws_is_refused_by_name(cloud, text, start, named):
     reason = refusal(cloud, text)
     assert reason.startswith(start), reason
     assert named in reason
     assert "\n" not in reason
 
 
-def test_functions_in_a_vpc_need_a_role_that_makes_network_interfaces(cloud):
+def test_vpc_functions_need_role_for_network_interfaces(cloud):
     text = changed(("                - ec2:CreateNetworkInterface\n", ""))
     reason = refusal(cloud, text, {"Subnets": "subnet-1", "SecurityGroups": "sg-1"})
     assert reason.startswith(
@@ -163,7 +163,7 @@ def test_functions_in_a_vpc_need_a_role_that_makes_network_interfaces(cloud):
     )
 
 
-def test_the_shipped_template_is_deployed_and_an_update_that_could_not_work_is_rolled_back(cloud):
+def test_shipped_template_deploys_and_bad_update_rolls_back(cloud):
     # The last test of this file: it leaves a stack, and the other tests' refusals are those of a first deployment.
     before = deploy(cloud, "someone", {})
     with pytest.raises(DeploymentFault, match=r"is UPDATE_ROLLBACK_COMPLETE: Actor .* does not trust lambda"):

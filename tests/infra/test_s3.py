@@ -59,7 +59,7 @@ def test_a_prefix_is_a_folder_of_its_own(service, storage, prefix):
 
 
 @pytest.mark.parametrize(("header", "requests"), [(100, 1), (16 * 1024 - 8, 1), (16 * 1024, 2), (50_000, 2)])
-def test_a_header_is_read_in_one_request_or_two_and_they_are_counted(service, storage, prefix, header, requests):
+def test_header_is_read_in_one_or_two_requests(service, storage, prefix, header, requests):
     # A safetensors object begins with the bytes of its header as a number of eight bytes. 16 KB are read first.
     body = header.to_bytes(8, "little") + bytes(index % 251 for index in range(header)) + bytes(70_000)
     storage.put("a", body)
@@ -112,14 +112,14 @@ def test_slow_down_without_end_says_to_wait(service, storage, prefix, give_up_af
     assert service.seen == ["PUT"] * 2
 
 
-def test_conflicts_do_not_hide_that_the_key_was_taken(service, storage):
+def test_conflicts_do_not_hide_taken_key(service, storage):
     storage.put("a", b"first")
     service.do("PUT", s3_error("409 Conflict", "ConditionalRequestConflict"))
     with pytest.raises(KeyTaken):
         storage.put("a", b"second")
 
 
-def test_a_lost_reply_leaves_the_object_and_says_that_the_key_is_taken(service, storage):
+def test_lost_reply_leaves_object_and_key_is_taken(service, storage):
     service.do("PUT", lost)
     with pytest.raises(KeyTaken):
         storage.put("a", b"body")
@@ -127,7 +127,7 @@ def test_a_lost_reply_leaves_the_object_and_says_that_the_key_is_taken(service, 
     assert storage.get("a") == b"body"
 
 
-def test_a_function_to_which_no_word_of_success_comes_answers_all_the_same(service, storage):
+def test_function_without_success_reply_still_answers(service, storage):
     """Callers of `put` handle a key that they took themselves. See `marless.functions.serving`."""
     request = make_task(
         InitialiseTask,
@@ -155,7 +155,7 @@ def test_a_function_to_which_no_word_of_success_comes_answers_all_the_same(servi
 
 
 @pytest.mark.parametrize("damage", [torn, flipped], ids=["torn", "flipped"])
-def test_a_body_that_does_not_come_whole_is_read_again(service, storage, damage):
+def test_truncated_body_is_read_again(service, storage, damage):
     body = bytes(range(256)) * 1000
     storage.put("a", body)
     service.do("GET", damage, damage)
@@ -173,7 +173,7 @@ def test_a_body_that_stalls_is_read_again(service, storage, prefix, monkeypatch)
     assert service.seen == ["GET"] * 2
 
 
-def test_a_body_that_never_comes_whole_is_a_fault(service, storage, prefix, monkeypatch):
+def test_always_truncated_body_is_fault(service, storage, prefix, monkeypatch):
     monkeypatch.setattr("marless.infra.aws.backoff.FIRST_S", 0.001)
     storage.put("a", b"body" * 1000)
     service.do("GET", *[torn] * 8)
@@ -181,7 +181,7 @@ def test_a_body_that_never_comes_whole_is_a_fault(service, storage, prefix, monk
     assert service.seen == ["GET"] * 8
 
 
-def test_what_could_not_be_deleted_just_now_is_deleted_again(service, storage, prefix):
+def test_failed_deletion_is_repeated(service, storage, prefix):
     storage.put("a", b"")
     storage.put("b", b"")
     kept = f"<Error><Key>{prefix}/b</Key><Code>InternalError</Code><Message>x</Message></Error>"
@@ -217,7 +217,7 @@ def test_what_may_not_be_deleted_is_named(service, storage, prefix):
         ("405 Method Not Allowed", "MethodNotAllowed", "MethodNotAllowed: said S3"),
     ],
 )
-def test_what_s3_refuses_is_one_line_that_says_what_to_do(service, storage, prefix, status, name, words):
+def test_refusal_of_s3_is_one_line_with_advice(service, storage, prefix, status, name, words):
     service.do("GET", *[s3_error(status, name)] * 3)
     line = fault(lambda: storage.get("a"))
     assert line.startswith(f"cannot read s3://{BUCKET}/{prefix}/a: ")

@@ -94,9 +94,7 @@ def test_without_tracing_its_sdk_is_not_imported(
     assert imported == [False, False]
 
 
-def test_a_sampled_invocation_is_traced_under_the_platforms_trace(
-    variables: dict[str, str], daemon: socket.socket
-) -> None:
+def test_sampled_invocation_is_traced_under_platform_trace(variables: dict[str, str], daemon: socket.socket) -> None:
     answer, *imported = call(ENTRIES["actor"], DESCRIBE, traced(variables, daemon), SAMPLED)
     assert answer["type"] == "done"
     assert imported == [True, True]
@@ -107,7 +105,7 @@ def test_a_sampled_invocation_is_traced_under_the_platforms_trace(
     assert "metadata" not in invocation
 
 
-def test_the_aws_calls_of_an_invocation_are_traced_too(variables: dict[str, str], daemon: socket.socket) -> None:
+def test_aws_calls_of_invocation_are_traced_too(variables: dict[str, str], daemon: socket.socket) -> None:
     answer, *_ = call(ENTRIES["coordinator"], SWEEP, traced(variables, daemon), SAMPLED)
     assert answer == {"woken": 0}
     found = {segment["name"]: segment for segment in segments(daemon)}
@@ -118,22 +116,20 @@ def test_the_aws_calls_of_an_invocation_are_traced_too(variables: dict[str, str]
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("trace", [[], [SKIPPED], ["Root=nonsense"], [""]], ids=["none", "skipped", "torn", "empty"])
-def test_an_invocation_that_is_not_sampled_works_and_is_not_traced(
+def test_unsampled_invocation_works_untraced(
     variables: dict[str, str], daemon: socket.socket, trace: list[str]
 ) -> None:
     assert call(ENTRIES["coordinator"], SWEEP, traced(variables, daemon), *trace)[0] == {"woken": 0}
     assert segments(daemon) == []
 
 
-def test_a_daemon_that_is_not_there_is_nothing_to_wait_for(variables: dict[str, str], daemon: socket.socket) -> None:
+def test_missing_daemon_causes_no_wait(variables: dict[str, str], daemon: socket.socket) -> None:
     alone = traced(variables, daemon)
     daemon.close()
     assert call(ENTRIES["coordinator"], SWEEP, alone, SAMPLED)[0] == {"woken": 0}
 
 
-def test_an_invocation_that_fails_is_traced_as_a_fault_and_fails(
-    variables: dict[str, str], daemon: socket.socket
-) -> None:
+def test_failing_invocation_is_traced_as_fault(variables: dict[str, str], daemon: socket.socket) -> None:
     event = b'{"run": "r", "tenant": "another"}'
     assert call(ENTRIES["coordinator"], event, traced(variables, daemon), SAMPLED)[0] == "ValueError"
     (segment,) = segments(daemon)

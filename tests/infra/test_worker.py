@@ -93,13 +93,13 @@ def test_an_attempt_without_answer_is_reported_once(serving, variables, handle, 
     assert kind == "crash" or report.duration_ms >= 400
 
 
-def test_an_end_that_cannot_be_reported_is_an_error_of_the_function(serving, shell):
+def test_unreportable_end_is_function_error(serving, shell):
     shell.export(MARLESS_TABLE="no-such-table")
     with pytest.raises(StorageFault):
         serving(crash)(report_to=ReportTo(ask="3", index=0, count=2, coordinator="c:1"))
 
 
-def test_the_time_that_a_report_takes_is_on_the_next_report(serving, variables, monkeypatch):
+def test_time_of_report_is_on_next_report(serving, variables, monkeypatch):
     add = DynamoCompletions.add
 
     def delayed(self, name, member):
@@ -121,7 +121,7 @@ def test_the_time_that_a_report_takes_is_on_the_next_report(serving, variables, 
         (crash, InvocationResult("crash", detail="ValueError: no such landmark")),
     ],
 )
-def test_a_caller_that_waits_reads_the_end_in_the_reply(serving, handle, end):
+def test_waiting_caller_reads_end_in_reply(serving, handle, end):
     assert parse_result(False, json.dumps(serving(handle)()).encode(), log="") == end
 
 
@@ -131,7 +131,7 @@ def test_an_answer_is_never_taken_for_an_error():
     assert parse_result(False, answer, log="") == InvocationResult("answered", answer)
 
 
-def test_a_line_names_its_invocation_and_nothing_of_the_one_before(serving, capsys, shell):
+def test_line_names_only_its_own_invocation(serving, capsys, shell):
     shell.export(POWERTOOLS_SERVICE_NAME="logged")  # a service's logger keeps its first stream
     serve = serving(crash)
     serve("r-1")
@@ -151,7 +151,7 @@ def test_a_line_names_its_invocation_and_nothing_of_the_one_before(serving, caps
 
 
 @pytest.mark.parametrize(("level", "messages"), [("DEBUG", ["answered"]), ("INFO", [])])
-def test_an_answer_is_logged_where_the_deployment_asks_for_it(serving, capsys, shell, level, messages):
+def test_answer_is_logged_if_deployment_asks_for_it(serving, capsys, shell, level, messages):
     shell.export(POWERTOOLS_SERVICE_NAME=f"logged-{level}")
     shell.export(POWERTOOLS_LOG_LEVEL=level)
     assert serving(handle)("r-3")["type"] == "done"

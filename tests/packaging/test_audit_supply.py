@@ -20,7 +20,7 @@ def bill(*components):
     return billed({"components": [{"name": name, "version": version} for name, version in components]})
 
 
-def test_a_package_of_what_the_bill_names_has_no_difference(package):
+def test_package_with_listed_contents_has_no_difference(package):
     assert differences("actor", bill(("aws-lambda-powertools", "3.37.0"), ("numpy", "2.4.6")), held(package)) == []
 
 
@@ -35,18 +35,18 @@ def test_another_version_is_missing_and_unknown(package):
     ]
 
 
-def test_a_vulnerability_is_named_with_the_version_that_mends_it():
+def test_vulnerability_is_named_with_fixed_version():
     numpy = Audited(name="numpy", version="1.0", vulns=[Advisory(id="PYSEC-1", fix_versions=["1.1"])])
     faults, line = vulnerabilities([numpy, Audited(name="six", version="1.17.0")])
     assert faults == ["numpy 1.0 has PYSEC-1, mended in 1.1"]
     assert line == "known vulnerabilities of the 2 pins: 1"
 
 
-def test_pins_that_nobody_could_look_up_are_not_called_clean():
+def test_unchecked_pins_are_not_called_clean():
     faults, line = vulnerabilities([Audited(name=name, skip_reason="not found") for name in ("six", "numpy")])
     assert faults == [] and "NOT CHECKED" in line
 
 
-def test_one_pin_that_alone_could_not_be_looked_up_is_a_fault():
+def test_single_pin_without_look_up_is_fault():
     faults, _ = vulnerabilities([Audited(name="six", version="1.17.0"), Audited(name="nump", skip_reason="not found")])
     assert faults == ["nump could not be looked up for known vulnerabilities"]

@@ -18,7 +18,7 @@ FILES = {path.relative_to(EVENTS).as_posix(): path.read_bytes() for path in sort
 TASKS = [name for name in FILES if not name.startswith("coordinator/")]
 
 
-def test_there_is_an_event_of_every_kind_and_no_other_file():
+def test_events_have_every_kind_and_no_other_file():
     assert FILES.keys() == events().keys()
     kinds = [type(msgspec.json.decode(FILES[name], type=Request)) for name in TASKS]
     assert sorted(kinds, key=str) == sorted(get_args(Request), key=str)

@@ -19,7 +19,7 @@ def test_steps_are_read_across_comments_and_continued_lines():
 
 
 @pytest.mark.parametrize("line", ["ADD https://x /y", "COPY --from=other a b", "RUN --mount=type=cache pip", "USER me"])
-def test_a_step_that_needs_an_engine_is_refused_and_not_misread(line):
+def test_step_that_needs_engine_is_refused(line):
     with pytest.raises(ValueError, match="without a container engine"):
         steps(f"FROM base\n{line}\n")
 
@@ -57,7 +57,7 @@ def test_a_file_that_the_context_lacks_is_named(tmp_path):
         Followed(tmp_path, tmp_path / "root", {}).follow("FROM base\nCOPY gone.txt ./\n", {})
 
 
-def test_the_image_runs_the_learner_on_the_python_and_processor_of_the_packages():
+def test_image_has_python_and_processor_of_packages():
     found = dict(steps(TEXT))
     assert found["CMD"] == f'["{ENTRIES["learner"]}.handler"]'
     # A dated tag is immutable. "3.12-arm64" moves.
@@ -66,7 +66,7 @@ def test_the_image_runs_the_learner_on_the_python_and_processor_of_the_packages(
     assert re.search(r"-arm64@sha256:[0-9a-f]{64}$", found["FROM"])
 
 
-def test_versions_stand_in_the_pins_and_not_in_the_dockerfile():
+def test_versions_are_in_pins_and_not_in_dockerfile():
     [step] = [rest for step, rest in steps(TEXT) if step == "RUN" and "pip install" in rest]
     download, install = (part for part in step.split("&&") if "pip " in part)
     assert "--require-hashes --dest pins --requirement constraints-functions.txt" in " ".join(download.split())
@@ -74,7 +74,7 @@ def test_versions_stand_in_the_pins_and_not_in_the_dockerfile():
     assert "==" not in step
 
 
-def test_the_engine_is_sent_all_that_the_learner_needs_and_nothing_else_of_the_repository(tmp_path):
+def test_engine_receives_only_files_of_learner(tmp_path):
     send(ROOT, tmp_path)
     sent = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
     # The parts of the program are links in `marless`, and the engine gets their folders.

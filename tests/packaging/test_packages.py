@@ -191,7 +191,7 @@ def test_the_coordinator_starts_with_few_modules(budget):
 
 
 @pytest.mark.parametrize("function", ENTRIES)
-def test_the_sources_of_a_function_are_the_modules_that_it_loads(function):
+def test_function_sources_are_the_modules_it_loads(function):
     modules = loaded(function)
     packed = names(sources(ROOT, ENTRIES[function]).files)
     learns = "marless.functions.algorithms.engine" in packed
@@ -200,7 +200,7 @@ def test_the_sources_of_a_function_are_the_modules_that_it_loads(function):
 
 
 @pytest.mark.parametrize("function", ENTRIES)
-def test_every_foreign_module_is_pinned_or_comes_with_a_plug_in(function):
+def test_foreign_modules_are_pinned_or_from_plug_ins(function):
     foreign = sources(ROOT, ENTRIES[function]).foreign - MAY_IMPORT[function]
     pinned = {name.replace("-", "_") for name in PINNED}
     assert {name for name in foreign if not {one.replace("-", "_") for one in OWNERS[name]} & pinned} == set()
@@ -217,7 +217,7 @@ def test_the_pins_are_those_of_the_development_environment():
     [(PINS, 10), (function_kernels.PINS, 1), *((file, 10) for file in sorted(ROOT.glob("constraints-audit-*.txt")))],
     ids=lambda value: getattr(value, "stem", ""),
 )
-def test_every_pin_that_is_deployed_compiles_or_audits_has_a_hash(file, least):
+def test_every_pin_has_a_hash(file, least):
     pins = re.split(r"(?<!\\)\n", re.sub(r"^#.*\n", "", file.read_text(), flags=re.MULTILINE).strip())
     assert len(pins) >= least
     assert [pin for pin in pins if not re.fullmatch(r"\S+==\S+( *\\?\n? *--hash=sha256:[0-9a-f]{64})+", pin)] == []
@@ -233,7 +233,7 @@ def test_a_wheel_of_another_hash_is_refused(offline, tmp_path, monkeypatch):
     assert not list((tmp_path / "actor").glob("numpy*"))
 
 
-def test_the_pins_hold_what_they_need_and_nothing_else():
+def test_pins_hold_exactly_their_dependencies():
     roots = {"aws-xray-sdk", "aws-lambda-powertools", "botocore", "msgspec", "numpy", "safetensors"}
     found, waiting = set(), list(roots)
     while waiting:
@@ -249,7 +249,7 @@ def test_the_pins_hold_what_they_need_and_nothing_else():
     assert found == set(PINNED)
 
 
-def test_a_package_holds_the_models_of_all_services_that_are_called():
+def test_package_holds_models_of_all_called_services():
     called = set()
     for entry in (*ENTRIES.values(), *RESOURCE_ENTRY.values()):
         for file in sources(ROOT, entry).files:
@@ -257,7 +257,7 @@ def test_a_package_holds_the_models_of_all_services_that_are_called():
     assert called == set(SERVICES)
 
 
-def test_sources_follow_imports_at_the_top_in_functions_and_by_name(tmp_path):
+def test_sources_follow_top_inner_and_named_imports(tmp_path):
     files = {
         "marless/functions/__init__.py": "",
         "marless/functions/entry.py": "import json\nfrom marless.functions import near\nimport numpy.linalg\n",
@@ -281,7 +281,7 @@ def test_an_entry_that_is_not_there_is_named():
 
 
 @pytest.mark.slow
-def test_a_package_holds_our_code_the_pins_and_the_plug_ins_and_no_ballast(actor):
+def test_package_holds_code_pins_and_plug_ins_only(actor):
     present = {path.relative_to(actor).as_posix() for path in actor.rglob("*") if "__pycache__" not in path.parts}
     numpy = f"numpy-{PINNED['numpy']}.dist-info"
     assert {str(file) for file in sources(ROOT, ENTRIES["actor"]).files} <= present
@@ -292,7 +292,7 @@ def test_a_package_holds_our_code_the_pins_and_the_plug_ins_and_no_ballast(actor
 
 
 @pytest.mark.slow
-def test_a_function_that_learns_holds_kernels_for_its_processor(offline, tmp_path):
+def test_learning_function_holds_kernels_for_its_processor(offline, tmp_path):
     build({"learner": tmp_path}, machine="x86_64", python=HERE)
     held = {file.name: file.read_text() for file in (tmp_path / "marless/functions/native").glob("*.so")}
     assert held.keys() == {"kernels-x86-64-v3.so", "kernels-x86-64-v4.so"}
@@ -300,7 +300,7 @@ def test_a_function_that_learns_holds_kernels_for_its_processor(offline, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_plug_in_whose_metadata_requires_torch_makes_the_learner_an_image(offline):
+def test_plug_in_that_requires_torch_makes_learner_image(offline):
     users = torch_users_among(["torchlight", "deep>=3"])
     assert users.reason == "deep needs torch"
     assert users.versions == ("torchlight==1.0", "deep==3.1")
@@ -310,7 +310,7 @@ def test_a_plug_in_whose_metadata_requires_torch_makes_the_learner_an_image(offl
 
 
 @pytest.mark.slow
-def test_no_archive_holds_torch_and_what_needs_it_has_its_other_requirements(uncompiled):
+def test_no_archive_holds_torch_but_other_requirements_remain(uncompiled):
     assert {path.stem for path in uncompiled.glob("*.py")} >= {"deep", "needed", "with_needs"}
     assert not list(uncompiled.glob("torch*")) + list(uncompiled.glob("sympy*"))
 
@@ -321,7 +321,7 @@ def test_a_learner_that_needs_torch_has_no_archive(offline, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_tag_of_an_image_changes_with_all_that_goes_into_it(offline, plugins, tmp_path):
+def test_image_tag_changes_with_all_its_contents(offline, plugins, tmp_path):
     deep = torch_users_among(["deep"])
 
     def tag(name, *chosen, users=deep):
@@ -344,7 +344,7 @@ def image_files(context, folder):
 
 
 @pytest.mark.slow
-def test_the_image_of_a_plug_in_that_needs_torch_holds_both(offline, tmp_path):
+def test_image_of_torch_plug_in_holds_both(offline, tmp_path):
     with pack_functions(["deep"], torch_users_among(["deep"]), {}, lambda line: None) as packages:
         assert packages.archives.keys() == {"actor", "evaluator", "coordinator"}
         shutil.copyfile(offline, packages.image.context / PINS.relative_to(ROOT / "marless"))
@@ -356,7 +356,7 @@ def test_the_image_of_a_plug_in_that_needs_torch_holds_both(offline, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_package_of_resources_has_every_kind_and_the_modules_that_they_name(offline, tmp_path):
+def test_resource_package_has_every_kind_and_named_modules(offline, tmp_path):
     plugin, resources = tmp_path / "my_judge.py", {"judge": Resource(serve="my_judge:grade")}
     plugin.write_text("def grade(question): return question")
     nobody = torch_users_among([])
@@ -374,7 +374,7 @@ def test_the_package_of_resources_has_every_kind_and_the_modules_that_they_name(
 
 
 @pytest.mark.conformance
-def test_every_build_of_an_image_has_the_same_files(offline, tmp_path):
+def test_every_image_build_has_same_files(offline, tmp_path):
     image = learner_image(tmp_path / "context", ["deep"], torch_users_among(["deep"]))
     shutil.copyfile(offline, image.context / PINS.relative_to(ROOT / "marless"))
     first, second = (image_files(image.context, tmp_path / name) for name in ("first", "second"))
@@ -412,7 +412,7 @@ def test_no_package_holds_the_emulated_account(function):
     assert not found.foreign & {"aws_emulator", "moto", "samtranslator", "boto3"}
 
 
-def test_plug_ins_are_found_in_a_package_by_entry_point_and_by_name(actor):
+def test_packaged_plug_ins_are_found_by_entry_point(actor):
     program = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -425,7 +425,7 @@ print(found.name, found.load()(None, 1))
     assert done.stdout == "nests/egg an egg\n"
 
 
-def test_byte_code_is_not_checked_against_sources_and_names_the_place_on_lambda(actor):
+def test_bytecode_is_unchecked_and_names_its_lambda_path(actor):
     (compiled,) = (actor / "marless/functions/actor/__pycache__").glob("handler.*.pyc")
     data = compiled.read_bytes()
     # PEP 552: bit 0 of the flags says hash-based, bit 1 that the hash is to be checked.
@@ -455,7 +455,7 @@ def test_an_archive_depends_on_names_and_bytes_alone(tmp_path):
     assert digest != pack(second, tmp_path / "3.zip")
 
 
-def test_without_the_right_interpreter_a_package_goes_without_byte_code(uncompiled):
+def test_package_has_no_bytecode_without_right_interpreter(uncompiled):
     assert interpreter("3.999") is None
     assert not list(uncompiled.rglob("*.pyc"))
 
@@ -464,7 +464,7 @@ def test_this_interpreter_is_found_by_its_version():
     assert interpreter(HERE) == sys.executable
 
 
-def test_what_lambda_would_refuse_is_refused_with_the_largest_folders(tmp_path):
+def test_too_large_package_is_refused_with_largest_folders(tmp_path):
     for name, size in {"scipy": 200_000_000, "numpy": LIMIT - 200_000_000 - 5, "small": 5}.items():
         (tmp_path / name).mkdir()
         with (tmp_path / name / "file").open("wb") as file:
@@ -483,24 +483,24 @@ def test_a_folder_that_holds_something_is_not_overwritten(tmp_path):
         build({"actor": tmp_path})
 
 
-def test_a_plug_in_may_not_take_the_name_of_our_package(offline, tmp_path):
+def test_plug_in_may_not_take_our_package_name(offline, tmp_path):
     (tmp_path / "marless.py").write_text("")
     with pytest.raises(PackageFault, match="a module named marless"):
         build({"actor": tmp_path / "actor"}, [str(tmp_path / "marless.py")], python=HERE)
 
 
-def test_a_plug_in_that_pip_cannot_find_is_one_line(offline, tmp_path):
+def test_plug_in_unknown_to_pip_is_one_line(offline, tmp_path):
     with pytest.raises(PackageFault, match=r"^pip install failed: ERROR: .*no-such-thing.*$"):
         build({"actor": tmp_path / "actor"}, ["no-such-thing"], python=HERE)
 
 
 @pytest.mark.parametrize("plugin", ["./nothing/here", "--index-url=x"])
-def test_what_is_no_plug_in_is_said_by_name(tmp_path, plugin):
+def test_name_that_is_no_plug_in_is_refused(tmp_path, plugin):
     with pytest.raises(PackageFault, match=re.escape(plugin)):
         prepare([plugin], tmp_path)
 
 
-def test_plug_ins_of_the_image_are_wheels_requirements_and_modules_side_by_side(offline, tmp_path):
+def test_image_plug_ins_are_wheels_requirements_and_modules(offline, tmp_path):
     (tmp_path / "lonely.py").write_text("")
     ready = wheel(tmp_path, "ready", "1.0", {"ready.py": ""})
     stage([str(project(tmp_path / "nests")), str(ready), "other>=2", str(tmp_path / "lonely.py")], tmp_path / "out")

@@ -51,7 +51,7 @@ def test_an_environment_of_this_folder_is_kept(tmp_path, name, line):
 
 
 @pytest.mark.parametrize("where", ["{0}/first/.venv", "{0}/first/copy/.venv2", "/usr", "{0}/first/copy2/.venv"])
-def test_an_environment_that_was_copied_or_moved_is_made_again(tmp_path, where):
+def test_copied_or_moved_environment_is_made_again(tmp_path, where):
     copy = checkout(tmp_path / "first/copy", f"#!{where.format(tmp_path)}/bin/python3")
     made, said = setup(copy)
     assert made == "made -m venv --clear .venv\n"
@@ -59,7 +59,7 @@ def test_an_environment_that_was_copied_or_moved_is_made_again(tmp_path, where):
     assert not (copy / ".venv-audit").exists()
 
 
-def test_a_copied_link_to_an_environment_leaves_that_environment_alone(tmp_path):
+def test_copied_link_leaves_its_environment_alone(tmp_path):
     first = checkout(tmp_path / "first", f"#!{tmp_path}/first/.venv/bin/python3")
     copy = tmp_path / "copy"
     shutil.copytree(first, copy)
@@ -90,7 +90,7 @@ def test_stamps_of_another_folder_do_not_count(tmp_path):
     assert ["scripts/setup" in text and "pip install" in text for text in planned.values()] == [False, True, False]
 
 
-def test_a_script_of_a_copied_environment_is_refused_by_the_program_that_it_runs(tmp_path):
+def test_script_of_copied_environment_is_refused_by_program(tmp_path):
     script = tmp_path / "copy/.venv/bin/marless"
     program(script, "import sys; from marless.cli.app import main; sys.exit(main())")
     (tmp_path / "marless").symlink_to(script)
@@ -104,7 +104,7 @@ def test_a_script_of_a_copied_environment_is_refused_by_the_program_that_it_runs
 
 
 @pytest.mark.parametrize("folder", ["ablations", "comparison", "exports", "runs", "studies"])
-def test_folders_of_the_program_change_no_order_of_imports(folder, tmp_path):
+def test_program_folders_change_no_import_order(folder, tmp_path):
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / folder).mkdir()
     (tmp_path / "test_settings.py").write_text(

@@ -97,7 +97,7 @@ def installed(wheels, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_an_installed_wheel_holds_what_the_source_tree_does_and_trains(installed):
+def test_installed_wheel_holds_source_tree_and_trains(installed):
     known = json.loads(installed(f"python -c '{_INSTALLED}'"))
     assert known["root"].startswith(str(installed.folder))
     assert known["code"] == provenance.code_sha256()
@@ -110,7 +110,7 @@ def test_an_installed_wheel_holds_what_the_source_tree_does_and_trains(installed
 
 
 @pytest.mark.slow
-def test_an_installed_wheel_names_its_manual_whose_pages_are_there(installed):
+def test_installed_wheel_names_manual_with_existing_pages(installed):
     first = Path(installed("marless help").splitlines()[-1])
     assert first.is_relative_to(installed.folder)
     assert {page.relative_to(first.parent) for page in first.parent.rglob("*.md")} == {
@@ -132,13 +132,13 @@ def test_a_wheel_holds_kernels_and_their_records(wheels, tmp_path):
 
 
 @pytest.mark.conformance
-def test_an_installed_wheel_trains_here_and_in_the_emulated_account(installed):
+def test_installed_wheel_trains_locally_and_emulated(installed):
     require_whole_product(installed)
 
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("python", [sys.executable, _LATER], ids=["this Python", "a later Python"])
-def test_a_wheel_installed_from_the_index_is_the_whole_product(wheels, tmp_path, python):
+def test_wheel_of_index_is_whole_product(wheels, tmp_path, python):
     if python is None:
         pytest.skip("this machine has no later Python")
     installed = FreshEnvironment(tmp_path, python, pip=True)

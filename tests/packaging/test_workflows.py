@@ -18,14 +18,14 @@ STEPS = [(name, step) for (name, _), of in JOBS.items() for step in of["steps"]]
 COMMANDS = sorted({(name, step["run"]) for name, step in STEPS if "run" in step})
 
 
-def test_every_action_is_pinned_to_a_commit_with_its_version_beside_it():
+def test_every_action_is_pinned_with_its_version():
     used = [line.strip() for text in TEXTS.values() for line in text.splitlines() if "uses:" in line]
     assert len(used) > 8
     assert [line for line in used if not re.fullmatch(r"- uses: [\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)] == []
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_workflow_may_read_and_only_a_job_of_the_environment_canary_becomes_a_role(name):
+def test_workflow_reads_and_only_canary_job_assumes_role(name):
     assert yaml.safe_load(TEXTS[name])["permissions"]["contents"] == "read"
     for (file, _), job in JOBS.items():
         granted = {**yaml.safe_load(TEXTS[file])["permissions"], **job.get("permissions", {})}
@@ -35,7 +35,7 @@ def test_a_workflow_may_read_and_only_a_job_of_the_environment_canary_becomes_a_
         assert job["timeout-minutes"] <= 60
 
 
-def test_a_job_that_deploys_has_the_python_of_the_functions():
+def test_deploying_job_has_python_of_functions():
     for job in JOBS.values():
         runs = "\n".join(step.get("run", "") for step in job["steps"])
         found = [step["with"]["python-version"] for step in job["steps"] if "setup-python" in step.get("uses", "")]
@@ -52,7 +52,7 @@ def test_make_knows_what_a_workflow_makes(name, command):
 
 
 @pytest.mark.parametrize(("name", "command"), [one for one in COMMANDS if "bin/marless" in one[1]])
-def test_the_command_line_takes_what_a_workflow_gives_it(name, command):
+def test_command_line_accepts_arguments_of_workflows(name, command):
     program, *words = shlex.split(command)
     chosen, options = command_and_rest(words)
     assert (ROOT / program).parts[-3:] == (".venv", "bin", "marless")
@@ -63,7 +63,7 @@ def test_the_command_line_takes_what_a_workflow_gives_it(name, command):
 
 @pytest.mark.conformance
 @pytest.mark.parametrize(("seconds", "code"), [("120", 0), ("0.2", 1)])
-def test_a_canary_fails_exactly_when_its_run_does_not_finish(tmp_path, seconds, code):
+def test_canary_fails_exactly_if_run_does_not_finish(tmp_path, seconds, code):
     # The script trains below its own folder's parent, with the environment there.
     for folder in (".ci", ".venv/bin"):
         (tmp_path / folder).mkdir(parents=True)

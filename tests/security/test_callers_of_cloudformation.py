@@ -39,7 +39,7 @@ def caller(operator):
     return lambda name, statements: principal(operator, name, {"Version": "2012-10-17", "Statement": statements})
 
 
-def test_a_caller_who_may_make_every_resource_deploys_and_tears_down(caller):
+def test_caller_with_all_resource_permissions_deploys_and_removes(caller):
     cloud = caller("administrator", EVERYTHING)
     assert deploy(cloud, "first", {}).functions
     assert teardown(cloud, "first") == []

@@ -78,7 +78,7 @@ def marless(tmp_path, shell, capfd):
 
 
 @pytest.mark.slow
-def test_a_trainer_trains_watches_stops_resumes_and_reads_logs(having, deployed, marless):
+def test_trainer_trains_watches_stops_resumes_and_reads_logs(having, deployed, marless):
     trainer, on = having("trainer"), ON["trainer"]
 
     def ran(*argv: str) -> list[str]:
@@ -150,7 +150,7 @@ def guarded(policy: dict[str, Any], boundary: str) -> dict[str, Any]:
     return {**policy, "Statement": [*found.values()]}
 
 
-def test_a_deployer_who_is_held_to_a_boundary_makes_no_role_without_it(operator, packages):
+def test_deployer_with_boundary_makes_only_bounded_roles(operator, packages):
     tenant, iam = TENANTS["deployer"], operator.client("iam")
     everything = {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}
     arns = [
@@ -220,7 +220,7 @@ def test_a_deployer_without_one_statement_cannot_deploy(having, nothing_there, p
         deploy(having("deployer", sid), TENANTS["deployer"], PARAMETERS, packages)
 
 
-def test_a_deployer_without_the_statements_for_images_and_listings_cannot_tear_down(having, operator, nothing_there):
+def test_deployer_without_image_and_listing_statements_cannot_remove(having, operator, nothing_there):
     tenant = TENANTS["deployer"]
     operator.client("ecr").create_repository(repositoryName=f"marless/{tenant}")
     (left,) = teardown(having("deployer", "KeepImages"), tenant)

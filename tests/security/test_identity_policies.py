@@ -72,7 +72,7 @@ def policies(who: str, without: str = "") -> list[Policy]:
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda of: f"{of.who}-{of.action}-{of.resource.rpartition(':')[2]}")
-def test_a_question_has_the_answer_that_aws_would_give(question):
+def test_policy_question_has_answer_of_aws(question):
     assert allowed(question, policies(question.who)) is question.allowed
 
 

@@ -83,7 +83,7 @@ def at(key: str) -> str:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_no_function_asks_for_more_than_its_role_allows(run: str) -> None:
+def test_function_requests_are_within_its_role(run: str) -> None:
     refused = [(who, action, key) for who, action, key in seen(run) if not allowed(who, action, at(key))]
     assert refused == []
 
@@ -95,7 +95,7 @@ def test_the_runs_here_have_tasks_of_every_kind() -> None:
     assert any(work.startswith("sample/whole-") for work in works)
 
 
-def test_no_worker_may_write_what_another_kind_of_worker_writes() -> None:
+def test_workers_cannot_write_objects_of_other_kinds() -> None:
     written = {(who, key) for run in RUNS for who, action, key in seen(run) if action == "s3:PutObject"}
     others = [
         (other, key)

@@ -129,7 +129,7 @@ def _name(question: Question) -> str:
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=_name)
-def test_a_role_may_do_what_it_has_to_and_nothing_else(place: TenantsAccount, question: Question) -> None:
+def test_role_has_only_permissions_it_needs(place: TenantsAccount, question: Question) -> None:
     who, ask, where, allowed = question
     try:
         ask(Asking(place, who), where)
@@ -149,7 +149,7 @@ def test_nobody_gets_further_than_that(place: TenantsAccount, own: Attack, other
         assert refused.value.response["Error"]["Code"] in DENIED, f"{who}: {refused.value}"
 
 
-def test_an_address_that_a_role_signs_for_another_caller_is_refused(place: TenantsAccount) -> None:
+def test_presigned_address_for_other_caller_is_refused(place: TenantsAccount) -> None:
     at = held(Asking(place, "operator"), f"beta:beta/{POLICIES}")
     address = place.client("alpha", "Actor", "s3").generate_presigned_url("get_object", Params=at)
     connection = http.client.HTTPConnection(place.endpoint.removeprefix("http://"), timeout=10)
@@ -159,7 +159,7 @@ def test_an_address_that_a_role_signs_for_another_caller_is_refused(place: Tenan
 
 
 @pytest.mark.parametrize("who", ROLES)
-def test_a_key_without_an_object_differs_from_a_forbidden_one(place: TenantsAccount, who: str) -> None:
+def test_missing_key_differs_from_forbidden_key(place: TenantsAccount, who: str) -> None:
     client = place.client("alpha", who, "s3")
     with pytest.raises(client.exceptions.NoSuchKey):
         client.get_object(**fresh(f"alpha:alpha/{POLICIES}"))
@@ -168,7 +168,7 @@ def test_a_key_without_an_object_differs_from_a_forbidden_one(place: TenantsAcco
     assert refused.value.response["Error"]["Code"] == "AccessDenied"
 
 
-def test_a_refusal_says_who_may_not_do_what_on_what(place: TenantsAccount) -> None:
+def test_refusal_names_caller_action_and_resource(place: TenantsAccount) -> None:
     client = place.client("alpha", "Actor", "s3")
     at = fresh(f"alpha:beta/{POLICIES}")
     with pytest.raises(ClientError) as refused:
@@ -181,9 +181,7 @@ def test_a_refusal_says_who_may_not_do_what_on_what(place: TenantsAccount) -> No
 
 
 @pytest.mark.parametrize("of", ["", function("beta", "actor", "")])
-def test_a_session_of_a_role_that_was_not_made_for_a_function_of_its_stack_is_refused(
-    place: TenantsAccount, of: str
-) -> None:
+def test_session_of_foreign_function_role_is_refused(place: TenantsAccount, of: str) -> None:
     """As that of another function with the same role."""
     at = held(Asking(place, "operator"), f"alpha:alpha/{POLICIES}")
     place.client("alpha", "Actor", "s3").get_object(**at)
@@ -193,7 +191,7 @@ def test_a_session_of_a_role_that_was_not_made_for_a_function_of_its_stack_is_re
     assert "explicit deny (ThroughTheFunctionsOnly)" in refused.value.response["Error"]["Message"]
 
 
-def test_requests_that_did_not_come_over_tls_are_refused_to_everybody(place: TenantsAccount) -> None:
+def test_requests_without_tls_are_refused_to_everyone(place: TenantsAccount) -> None:
     for client in (place.client("alpha", "Coordinator", "s3"), place.operator("s3")):
         insecure = _with_header(client, "X-Emulated-Secure-Transport", "false")
         with pytest.raises(ClientError) as refused, insecure:

@@ -90,7 +90,7 @@ def test_there_is_a_function_for_every_package() -> None:
         assert handler == f"{ENTRIES[name.lower()]}.handler"
 
 
-def test_the_outputs_are_what_a_deployment_is_described_by() -> None:
+def test_outputs_describe_deployment() -> None:
     each = {f"{name}{what}" for name in HANDLERS for what in ("Function", "Version", "Memory", "Timeout")}
     assert set(source()["Outputs"]) == each | {"Bucket", "Table", "DeadLetterQueue", "Code", "Concurrency"}
 
@@ -115,7 +115,7 @@ def test_parameters_are_bounded_as_lambda_bounds_them() -> None:
     [("default", True), ("a", True), ("lab-2", True), ("2b", True), ("a" * 31, True)]
     + [(tenant, False) for tenant in ("", "-a", "A", "a/b", "a*", "a b", "ü", "a" * 32, "a\n")],
 )
-def test_a_tenant_has_a_name_that_is_safe_in_keys_and_policies(tenant: str, allowed: bool) -> None:
+def test_tenant_name_is_safe_in_keys_and_policies(tenant: str, allowed: bool) -> None:
     # CloudFormation matches parameters against the whole pattern.
     assert bool(re.fullmatch(source()["Parameters"]["Tenant"]["AllowedPattern"], tenant)) is allowed
 
@@ -142,7 +142,7 @@ def test_a_function_is_what_the_plan_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HANDLERS)
-def test_a_function_knows_its_deployment_and_keeps_to_one_thread(name: str) -> None:
+def test_function_knows_deployment_and_uses_one_thread(name: str) -> None:
     variables = of_type("AWS::Lambda::Function")[name]["Environment"]["Variables"]
     assert variables["MARLESS_BUCKET"] == {"Ref": "Objects"}
     assert variables["MARLESS_TABLE"] == {"Ref": "Runs"}
@@ -154,7 +154,7 @@ def test_a_function_knows_its_deployment_and_keeps_to_one_thread(name: str) -> N
     assert variables["PYTHONHASHSEED"] == "0"
 
 
-def test_lambda_never_tries_again_by_itself_on_alias_or_version() -> None:
+def test_lambda_never_retries_on_alias_or_version() -> None:
     configs = of_type("AWS::Lambda::EventInvokeConfig").values()
     assert len(configs) == 2 * len(HANDLERS)
     assert {config["MaximumRetryAttempts"] for config in configs} == {0}
@@ -164,7 +164,7 @@ def test_lambda_never_tries_again_by_itself_on_alias_or_version() -> None:
     assert document == {(version, "Version") for version in versions()}
 
 
-def test_a_version_stays_with_its_settings_when_another_takes_its_place() -> None:
+def test_version_keeps_settings_when_replaced() -> None:
     template = scope("alpha").template["Resources"]
     for logical in versions():
         assert template[logical]["DeletionPolicy"] == "Retain"
@@ -179,12 +179,12 @@ def test_another_release_is_another_version_of_every_function() -> None:
     assert versions(Release="1" * 64) == first
 
 
-def test_another_size_alone_publishes_nothing_which_is_what_release_is_for() -> None:
+def test_changed_size_publishes_only_with_release() -> None:
     assert versions(ActorMemory="512") == versions()
 
 
 @pytest.mark.parametrize(("given", "reserved"), [("0", None), ("25", "25")])
-def test_workers_have_concurrency_of_their_own_only_where_it_is_asked_for(given: str, reserved: str | None) -> None:
+def test_workers_have_own_concurrency_only_on_request(given: str, reserved: str | None) -> None:
     stack = scope("alpha", WorkerConcurrency=given)
     functions = {
         name: stack.resolve(properties.get("ReservedConcurrentExecutions", {"Ref": "AWS::NoValue"}))
@@ -193,7 +193,7 @@ def test_workers_have_concurrency_of_their_own_only_where_it_is_asked_for(given:
     assert functions == {"Actor": reserved, "Learner": reserved, "Evaluator": reserved, "Coordinator": None}
 
 
-def test_the_sweep_wakes_the_coordinators_alias_every_minute_and_never_late() -> None:
+def test_sweep_wakes_coordinator_alias_every_minute() -> None:
     (rule,) = of_type("AWS::Events::Rule").values()
     assert rule["ScheduleExpression"] == "rate(1 minute)"
     (target,) = rule["Targets"]
@@ -210,7 +210,7 @@ def test_the_sweep_wakes_the_coordinators_alias_every_minute_and_never_late() ->
 
 
 @pytest.mark.parametrize("name", ROLES)
-def test_a_role_may_do_what_is_listed_here_and_nothing_by_wildcard(name: str) -> None:
+def test_role_has_listed_actions_without_wildcards(name: str) -> None:
     every = statements(scope("alpha"), name)
     denied = [statement["Sid"] for statement in every if statement["Effect"] == "Deny"]
     assert denied == ["InvokeVersionsOnly", "ThroughTheFunctionsOnly", "LambdaAlone"]
@@ -276,7 +276,7 @@ def sids(stack: Scope, name: str) -> list[str]:
     return [statement["Sid"] for statement in statements(stack, name)]
 
 
-def test_roles_have_a_boundary_and_a_path_only_where_they_are_given() -> None:
+def test_roles_have_boundary_and_path_only_if_given() -> None:
     boundary = "arn:aws:iam::123456789012:policy/company"
     for given, expected in ((("", "/"), (None, "/")), ((boundary, "/company/"), (boundary, "/company/"))):
         stack = scope("alpha", PermissionsBoundary=given[0], RolePath=given[1])
@@ -292,7 +292,7 @@ def roles_with_bounds(stack: Scope) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def test_data_are_encrypted_by_aws_unless_a_key_is_given() -> None:
+def test_data_are_encrypted_by_aws_or_given_key() -> None:
     for key in ("", KEY):
         stack = scope("alpha", KmsKey=key)
         (bucket,) = (stack.resolve(of["BucketEncryption"]) for _, of in resources(stack, "AWS::S3::Bucket"))
@@ -324,7 +324,7 @@ def test_a_role_uses_the_key_through_services_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ROLES)
-def test_functions_are_in_a_vpc_and_lambda_alone_makes_their_interfaces(name: str) -> None:
+def test_functions_are_in_vpc_with_lambda_made_interfaces(name: str) -> None:
     plain, stack = scope("alpha"), scope("alpha", Subnets="subnet-1,subnet-2", SecurityGroups="sg-1")
     configs = [stack.resolve(of.get("VpcConfig")) for _, of in resources(stack, "AWS::Lambda::Function")]
     assert configs == 4 * [{"SubnetIds": ["subnet-1", "subnet-2"], "SecurityGroupIds": ["sg-1"]}]
@@ -340,7 +340,7 @@ def test_functions_are_in_a_vpc_and_lambda_alone_makes_their_interfaces(name: st
 # ---- Storage ----
 
 
-def test_the_bucket_is_closed_and_encrypted_and_forgets_what_is_left_behind() -> None:
+def test_bucket_is_closed_encrypted_and_expires_leftovers() -> None:
     (bucket,) = of_type("AWS::S3::Bucket").values()
     assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
     assert len(bucket["PublicAccessBlockConfiguration"]) == 4
@@ -355,7 +355,7 @@ def test_the_bucket_is_closed_and_encrypted_and_forgets_what_is_left_behind() ->
     assert [rule["Id"] for rule in expiring] == ["forgotten-trajectories"]
 
 
-def test_the_table_is_keyed_by_scope_and_item_and_can_be_brought_back() -> None:
+def test_table_has_scope_and_item_keys_and_recovery() -> None:
     (table,) = of_type("AWS::DynamoDB::Table").values()
     assert [(key["AttributeName"], key["KeyType"]) for key in table["KeySchema"]] == [
         ("scope", "HASH"),
@@ -366,13 +366,13 @@ def test_the_table_is_keyed_by_scope_and_item_and_can_be_brought_back() -> None:
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
 
 
-def test_dead_letters_are_kept_as_long_as_there_is() -> None:
+def test_dead_letters_are_kept_for_maximum_time() -> None:
     (queue,) = of_type("AWS::SQS::Queue").values()
     # API_SetQueueAttributes, MessageRetentionPeriod: at most 14 days.
     assert queue["MessageRetentionPeriod"] == 14 * 24 * 3600
 
 
-def test_logs_are_each_functions_own_and_are_not_kept_for_ever() -> None:
+def test_logs_are_separate_by_function_and_expire() -> None:
     logs = of_type("AWS::Logs::LogGroup")
     assert set(logs) == {f"{name}Logs" for name in ROLES}
     assert all(group["RetentionInDays"] == {"Ref": "LogRetention"} for group in logs.values())
@@ -408,7 +408,7 @@ def logical(value: Any) -> str:
     return "<" + (".".join(name) if isinstance(name, list) else re.sub(r"[${}]", "", name)) + ">"
 
 
-def test_alarms_watch_what_a_person_has_to_act_on() -> None:
+def test_alarms_watch_conditions_that_need_people() -> None:
     stack = scope("alpha", MonthlyBudget="20")
     alarms = dict(resources(stack, "AWS::CloudWatch::Alarm"))
     assert set(alarms) == {*ALARMS, "Spending"}
@@ -429,7 +429,7 @@ def test_alarms_watch_what_a_person_has_to_act_on() -> None:
     assert watched(alarms["MissingSweep"]) == [("AWS/Lambda", "Invocations", alias)]
 
 
-def test_alarms_clear_by_themselves_and_only_a_sweep_may_not_be_missing() -> None:
+def test_alarms_clear_automatically_and_sweep_must_be_present() -> None:
     alarms = of_type("AWS::CloudWatch::Alarm")
     # A sum over a period ends with it. The number of messages in a queue stays for days.
     assert all(name != "ApproximateNumberOfMessagesVisible" for of in alarms.values() for _, name, _ in watched(of))
@@ -438,7 +438,7 @@ def test_alarms_clear_by_themselves_and_only_a_sweep_may_not_be_missing() -> Non
     assert set(missing.values()) == {"notBreaching"}
 
 
-def test_events_are_reported_when_half_of_their_patience_is_gone() -> None:
+def test_events_are_reported_at_half_their_age_limit() -> None:
     stack = scope("alpha", EventAge="600")
     waiting = dict(resources(stack, "AWS::CloudWatch::Alarm"))["WaitingEvents"]
     # AsyncEventAge is in milliseconds: 300 s of 600 s are 50 %.
@@ -446,7 +446,7 @@ def test_events_are_reported_when_half_of_their_patience_is_gone() -> None:
     assert waiting["Threshold"] == 50
 
 
-def test_an_idle_month_names_every_metric_that_an_alarm_is_billed_for() -> None:
+def test_idle_month_names_every_billed_alarm_metric() -> None:
     from marless.cloud.deploy_messages import standing_of
 
     billed = sum(len(watched(alarm)) for alarm in of_type("AWS::CloudWatch::Alarm").values())
@@ -456,7 +456,7 @@ def test_an_idle_month_names_every_metric_that_an_alarm_is_billed_for() -> None:
 @pytest.mark.parametrize(
     ("email", "dollars", "made"), [("me@example.org", "20", True), ("", "20", False), ("me@example.org", "0", False)]
 )
-def test_a_budget_watches_what_aws_bills_to_the_tag_of_the_stack(email: str, dollars: str, made: bool) -> None:
+def test_budget_watches_bill_of_stack_tag(email: str, dollars: str, made: bool) -> None:
     stack = scope("alpha", AlarmEmail=email, MonthlyBudget=dollars)
     found = resources(stack, "AWS::Budgets::Budget")
     assert len(found) == made
@@ -480,9 +480,7 @@ def test_a_days_spending_is_taken_for_a_months() -> None:
 
 
 @pytest.mark.parametrize("name", ["Spend", "FailedRuns"])
-def test_an_alarm_uses_the_names_that_the_coordinator_emits(
-    name: str, shell: Shell, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_alarm_uses_names_emitted_by_coordinator(name: str, shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
     from aws_lambda_powertools import Metrics
     from aws_lambda_powertools.metrics import MetricUnit
 
@@ -506,7 +504,7 @@ def test_an_alarm_uses_the_names_that_the_coordinator_emits(
 
 
 @pytest.mark.parametrize(("email", "mailed"), [("", False), ("me@example.org", True)])
-def test_alarms_are_mailed_to_who_wants_them_when_they_go_off_and_when_they_clear(email: str, mailed: bool) -> None:
+def test_alarms_are_mailed_when_raised_and_cleared(email: str, mailed: bool) -> None:
     stack = scope("alpha", AlarmEmail=email)
     assert len(resources(stack, "AWS::SNS::Topic")) == mailed
     for _, alarm in resources(stack, "AWS::CloudWatch::Alarm"):
@@ -551,7 +549,7 @@ def test_the_dashboard_shows_every_function() -> None:
     assert {of[1] for of in metrics if of[0] == "MARLess"} == {"Spend", "Rounds", "Failures", "FailedRuns"}
 
 
-def test_widgets_of_the_dashboard_neither_overlap_nor_leave_the_page() -> None:
+def test_dashboard_widgets_stay_on_page_without_overlap() -> None:
     taken = [
         (column, row)
         for of in widgets()
