@@ -84,7 +84,7 @@ def test_placement_alone_changes_no_weight_but_the_bill(everything):
 
 
 @pytest.mark.conformance
-def test_the_constant_arm_has_the_mean_number_of_rollouts_of_the_papers(everything):
+def test_constant_arm_has_mean_rollouts_of_paper(everything):
     _, folder = everything
     rollouts = json.loads((folder / "ablation.json").read_text())["rollouts"]["constant-mean"]
     rows = [json.loads(line) for line in (folder / "runs" / "constant-mean-s2" / "metrics.jsonl").open()]
@@ -107,7 +107,7 @@ FEW = ("--arms", "marless-minus,packed", "--seeds", "1", "--out", "few")
 
 
 @pytest.mark.slow
-def test_what_is_there_is_not_run_again_and_seeds_can_be_added(marless):
+def test_existing_runs_are_reused_and_seeds_added(marless):
     one = (*FEW, "--arms", "packed")
     assert ablated(marless, *TINY, *one).code == 0
     other = ablated(marless, *TINY, *one, "stop.rounds=7")
@@ -140,7 +140,7 @@ def test_a_study_that_names_rules_compares_them(marless):
 
 
 @pytest.mark.conformance
-def test_an_interrupted_ablation_goes_on_by_the_same_command(marless):
+def test_interrupted_ablation_continues_by_same_command(marless):
     settings = (*TINY, "stop.rounds=40", "evaluation.every=20", *FEW, "--workers", "2")
     command = [sys.executable, "-m", "marless.cli.app", "ablate", *settings]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -165,7 +165,7 @@ def test_an_interrupted_ablation_goes_on_by_the_same_command(marless):
     assert weights[0] == weights[1]
 
 
-def test_each_run_has_one_process_of_its_own_so_none_waits_for_another(marless):
+def test_each_run_has_its_own_process(marless):
     assert ablated(marless, *TINY, *FEW, "--workers", "3").code == 0
     spans = []
     for run in Path("few/runs").iterdir():
@@ -216,7 +216,7 @@ def test_a_second_signal_ends_an_ablation_at_once(marless):
     assert process.returncode == 130 and time.monotonic() - began < 30
 
 
-def test_a_run_that_fails_is_named_with_its_reason_and_the_others_count(marless):
+def test_failed_run_is_named_and_others_count(marless):
     assert ablated(marless, *TINY, *FEW, "--arms", "marless-minus").code == 0
     Path("few/runs/packed-s1").mkdir()
     Path("few/runs/packed-s1/something").touch()
@@ -227,7 +227,7 @@ def test_a_run_that_fails_is_named_with_its_reason_and_the_others_count(marless)
     assert "* packed, seed 1: there is something called" in Path("few/table.md").read_text()
 
 
-def test_a_cap_that_lets_no_run_begin_is_named_and_leaves_no_run(marless):
+def test_too_small_cap_is_named_and_leaves_nothing(marless):
     said = ablated(marless, *TINY, *FEW, "stop.dollars=1e-9")
     assert said.code == 1 and said.err == ["marless: no run of the baseline marless-minus finished; see few/runs"]
     reason = "FAILED: stop.dollars = 1e-09 is less than a first attempt may cost; raise it"
@@ -275,12 +275,12 @@ def test_bad_input_is_one_line_and_leaves_nothing(marless, argv, says):
     assert sorted(path.name for path in Path().iterdir()) == ["taken"]
 
 
-def test_one_kind_of_agent_has_nobody_to_play_against(marless):
+def test_one_kind_of_agent_has_no_opponents(marless):
     assert marless.train("ref").code == 0
     said = ablated(marless, *SMALL, "--reference", "ref")
     assert said.code == 2 and "no opponents to play against" in said.err[0]
 
 
-def test_rules_that_have_nothing_to_choose_from_are_remarked_on(marless):
+def test_rules_without_choices_are_remarked_on(marless):
     said = ablated(marless, *SMALL, "--arms", "ours", "--seeds", "1", "stop.rounds=1")
     assert said.code == 0 and said.err[0].startswith("actors.rollouts = 1: the scaling rules have nothing to choose")

@@ -14,19 +14,19 @@ SPLIT = ("placement.rule=split", "actors.rollouts=4")
 
 
 @pytest.mark.parametrize("workers", [2, 4])
-def test_the_number_of_workers_changes_no_weight_of_a_policy_for_several_sizes(train, workers):
+def test_workers_change_no_weight_of_multi_size_policy(train, workers):
     assert train(*SIZES, *SPLIT, workers=workers).sha256 == train(*SIZES, *SPLIT).sha256
 
 
 @pytest.mark.parametrize("algorithm", [["ippo"], ["vdn", "algorithm.updates_per_round=2"], ["pqn"]], ids=" ".join)
-def test_episodes_of_several_sizes_go_on_in_the_next_round(train, algorithm):
+def test_episodes_of_several_sizes_continue_next_round(train, algorithm):
     name, *more = algorithm
     parts = (*SIZES, f"algorithm.name={name}", *more, "actors.rollout_length=10", "actors.rollouts=2")
     assert train(*parts, "placement.rule=split").sha256 == train(*parts, "placement.rule=fused").sha256
 
 
 @pytest.mark.slow
-def test_a_policy_plays_with_sizes_that_were_never_trained(marless):
+def test_policy_plays_with_untrained_sizes(marless):
     assert marless.train("team", "task.name=mpe/simple_spread", *SIZES, "stop.rounds=1").code == 0
     trained, larger = (
         json.loads(marless("evaluate", "team", "--episodes", "4", *more, "--json").out[0])

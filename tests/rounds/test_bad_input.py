@@ -76,7 +76,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("wrong", REFUSED)
-def test_a_run_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(marless, wrong):
+def test_impossible_run_is_refused_and_leaves_nothing(marless, wrong):
     settings, expected = REFUSED[wrong]
     first = [] if any(text.endswith(".toml") for text in settings) else list(SMALL)
     said = marless("train", *first, *settings)
@@ -86,7 +86,7 @@ def test_a_run_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(marless,
     assert not Path("runs").exists() or list(Path("runs").iterdir()) == []
 
 
-def test_a_missing_package_is_named_with_what_to_install(marless, processes, tmp_path, shell):
+def test_missing_package_is_named_with_install_command(marless, processes, tmp_path, shell):
     shim = tmp_path / "shim" / "pettingzoo.py"
     shim.parent.mkdir()
     shim.write_text("raise ModuleNotFoundError(\"No module named 'pettingzoo'\", name='pettingzoo')\n")
@@ -125,7 +125,7 @@ def test_an_environment_that_breaks_stops_the_run_resumably(marless, processes, 
     assert FAULTS[fault] in the_line(again)
 
 
-def test_a_diverged_run_gets_the_hint_to_learn_more_slowly_and_not_to_resume(marless):
+def test_diverged_run_gets_hint_to_learn_slower(marless):
     said = marless.train("first", "algorithm.name=iql", "algorithm.lr=1e30")
     assert said.code == 1
     assert "holds NaN or infinity; a resume would repeat it; try lower learning rates (algorithm.lr," in the_line(said)
@@ -221,7 +221,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("wrong", DAMAGES)
-def test_a_run_that_was_tampered_with_is_refused_in_one_line(marless, trained, monkeypatch, wrong):
+def test_tampered_run_is_refused_in_one_line(marless, trained, monkeypatch, wrong):
     damage, command, expected = DAMAGES[wrong]
     shutil.copytree(trained, "runs", symlinks=True)
     damage(monkeypatch)
@@ -230,14 +230,14 @@ def test_a_run_that_was_tampered_with_is_refused_in_one_line(marless, trained, m
     assert expected in the_line(said)
 
 
-def test_a_key_outside_of_the_run_is_one_line_of_verify(marless, trained, monkeypatch):
+def test_key_outside_run_is_one_line_of_verify(marless, trained, monkeypatch):
     shutil.copytree(trained, "runs", symlinks=True)
     record_a_key_outside(monkeypatch)
     said = marless("runs", "verify", "first")
     assert said.code == 1 and len(said.out) == 1 and "is not a key" in said.out[0]
 
 
-def test_an_environment_that_was_edited_is_named_when_its_run_is_resumed(marless, processes, tmp_path):
+def test_edited_environment_is_named_on_resume(marless, processes, tmp_path):
     module = tmp_path / "my_environments.py"
     module.write_text("from bad_environments import Sound\n")
     settings = ("task.name=pettingzoo:my_environments:Sound", "--run", "first", "--workers", "1")
@@ -249,7 +249,7 @@ def test_an_environment_that_was_edited_is_named_when_its_run_is_resumed(marless
     assert "environment was my_environments " in the_line(said)
 
 
-def test_a_store_that_fails_in_the_first_round_leaves_the_run_that_was_paid_for(marless):
+def test_storage_failure_in_first_round_keeps_paid_run(marless):
     said = marless.train("blocked", f"task.name={PETTINGZOO}Blocks")
     assert said.code == 2
     assert "a file stands where a folder is needed" in the_line(said)
@@ -259,7 +259,7 @@ def test_a_store_that_fails_in_the_first_round_leaves_the_run_that_was_paid_for(
     assert "marless resume blocked" in the_line(again)
 
 
-def test_a_run_whose_objects_are_removed_ends_with_a_line_that_says_what_to_do(marless):
+def test_run_with_removed_objects_ends_with_advice(marless):
     said = marless.train("lost", f"task.name={PETTINGZOO}Loses")
     assert said.code == 2
     line = the_line(said)
@@ -272,7 +272,7 @@ IMPOSSIBLE = ["algorithm.network=cnn", "opponents.side=0"]
 
 
 @pytest.mark.parametrize("setting", IMPOSSIBLE)
-def test_a_refused_run_leaves_latest_where_it_was_and_its_name_free(marless, setting):
+def test_refused_run_keeps_latest_and_frees_its_name(marless, setting):
     assert marless.train("first").code == 0
     assert marless.train("second", setting).code == 2
     assert Path("runs/latest").readlink() == Path("first")
@@ -282,7 +282,7 @@ def test_a_refused_run_leaves_latest_where_it_was_and_its_name_free(marless, set
 
 
 @pytest.mark.parametrize("setting", IMPOSSIBLE)
-def test_a_run_that_a_resume_finds_impossible_is_refused_in_a_line_and_kept(marless, monkeypatch, setting):
+def test_run_impossible_to_resume_is_refused_and_kept(marless, monkeypatch, setting):
     with monkeypatch.context() as broken:
         broken.setattr("marless.runs.session.Session.begin", lambda *arguments: 1 // 0)
         assert marless.train("first", setting).code == 70
@@ -316,7 +316,7 @@ def test_a_full_disk_stops_a_run_resumably(marless):
     assert marless("resume", "full", "--workers", "1").code == 0
 
 
-def test_an_unexpected_error_is_one_line_and_its_traceback_lies_in_the_folder(marless, monkeypatch):
+def test_unexpected_error_is_one_line_with_stored_traceback(marless, monkeypatch):
     def surprise(*arguments):
         raise ZeroDivisionError("nobody thought of this")
 
@@ -329,7 +329,7 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_lies_in_the_folder(ma
     assert "Traceback" in Path("runs/first/error.log").read_text()
 
 
-def test_an_unexpected_error_without_a_folder_is_written_where_nobody_could_foresee(marless, monkeypatch, tmp_path):
+def test_unexpected_error_without_folder_is_stored_elsewhere(marless, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("marless.cli.commands.checks.doctor.run", lambda options: 1 // 0)
     lines = {the_line(marless("doctor")) for _ in range(2)}

@@ -35,7 +35,7 @@ def faulty(name, *overrides):
     return [*SMALL, *QUICK, f"stop.dollars={CAP}", f"task.name=pettingzoo:faulty_environments:{name}", *overrides]
 
 
-def test_the_default_task_makes_progress_under_a_tenth_of_a_cent(tmp_path):
+def test_default_task_progresses_under_tenth_of_a_cent(tmp_path):
     # The task's own passes, which runs of tests otherwise have fewer of.
     passes = [
         f"algorithm.{key}={getattr(load(None, []).algorithm.sized(1600), key)}" for key in ("epochs", "num_minibatches")
@@ -72,7 +72,7 @@ def test_faults_now_and_then_stay_within_the_cap(tmp_path, name):
     assert trained.dollars <= CAP
 
 
-def test_a_run_stopped_by_its_cap_goes_on_under_a_higher_one(tmp_path):
+def test_capped_run_continues_under_higher_cap(tmp_path):
     options = [*SMALL, "stop.rounds=3"]
     poor = drive(tmp_path, [*options, "stop.dollars=0.00001"])
     assert (poor.state.status, poor.state.round) == ("stopped", 0)

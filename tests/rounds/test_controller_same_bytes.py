@@ -30,7 +30,7 @@ def decided(run):
     return run.sha256, rounds, run.state.controller, run.state.final
 
 
-def test_the_run_of_these_tests_shares_tries_and_splits_and_changes_its_rollouts(train):
+def test_test_run_shares_tries_splits_and_changes_rollouts(train):
     run = train(*CONTROLLER, "placement.rule=split")
     assert [(line.round, line.event) for line in run.lines if line.event] == [(3, "shared"), (6, "split")]
     assert run.lines[2].trial_episodes > 0
@@ -45,7 +45,7 @@ def test_the_placement_changes_no_decision(train, placement):
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("placement", [("placement.rule=whole",), ("placement.rule=auto",)], ids=" ".join)
-def test_the_placement_changes_no_decision_of_the_papers_rules(train, placement):
+def test_placement_changes_no_decision_of_paper_rules(train, placement):
     split = train(*PAPER, "placement.rule=split")
     assert {line.event for line in split.lines} >= {"shared", "split"}
     assert decided(train(*PAPER, *placement)) == decided(split)
@@ -53,7 +53,7 @@ def test_the_placement_changes_no_decision_of_the_papers_rules(train, placement)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["tradeoff", pytest.param("shuffled:tradeoff", marks=pytest.mark.conformance)])
-def test_the_placement_changes_no_decision_of_a_rule_that_reads_prices_where_it_reads_those_of_one(train, rule):
+def test_placement_changes_no_decision_of_fixed_price_rule(train, rule):
     scaled = (*CONTROLLER, f"scaling.rule={rule}", "scaling.priced_as=split")
     split = train(*scaled, "placement.rule=split")
     assert len({line.rollouts for line in split.lines}) > 1
@@ -61,7 +61,7 @@ def test_the_placement_changes_no_decision_of_a_rule_that_reads_prices_where_it_
     assert decided(train(*scaled, "placement.rule=fused", workers=2)) == decided(split)
 
 
-def test_a_budget_divides_its_dollars_and_a_killed_run_goes_on_to_the_same_end(train, tmp_path):
+def test_budget_divides_dollars_and_killed_run_is_equal(train, tmp_path):
     scaled = (*CONTROLLER, "scaling.rule=budget", "placement.rule=packed", "sharing.rule=none")
     budget = (*scaled, "stop.dollars=0.004", "stop.rounds=60", "stop.env_steps=6000")
     run = train(*budget)
@@ -77,7 +77,7 @@ def test_a_budget_divides_its_dollars_and_a_killed_run_goes_on_to_the_same_end(t
 
 @pytest.mark.parametrize("paid, parted", [("own", 2), ("team", 3)])
 @pytest.mark.parametrize("placement", [("placement.rule=whole",), ("placement.rule=auto",)], ids=" ".join)
-def test_agents_part_by_their_roles_in_the_same_round_in_every_placement(train, placement, paid, parted):
+def test_agents_split_by_role_in_same_round_everywhere(train, placement, paid, parted):
     roles = (*ROLES, f"task.options.pay={paid}")
     split = train(*roles, "placement.rule=split")
     assert [(line.round, line.event) for line in split.lines if line.event] == [(parted, "split")]
@@ -87,7 +87,7 @@ def test_agents_part_by_their_roles_in_the_same_round_in_every_placement(train, 
 
 @pytest.mark.parametrize("paid, parted", [("own", 2), ("team", 3)])
 @pytest.mark.parametrize("phase", ["learn", "regroup"])
-def test_a_run_killed_while_agents_part_goes_on_to_the_same_end(train, tmp_path, phase, paid, parted):
+def test_run_killed_during_split_continues_to_same_end(train, tmp_path, phase, paid, parted):
     def there(state):
         return state.round == parted - 1 and part_of_run(state) == phase and bool(state.slots)
 
@@ -115,7 +115,7 @@ KILLED = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("phase", "placement"), KILLED)
-def test_a_run_killed_while_sharing_is_switched_goes_on_to_the_same_end(train, tmp_path, placement, phase):
+def test_run_killed_during_sharing_switch_continues_to_end(train, tmp_path, placement, phase):
     def there(state):
         return state.round == 2 and part_of_run(state) == phase and bool(state.slots)
 
@@ -124,7 +124,7 @@ def test_a_run_killed_while_sharing_is_switched_goes_on_to_the_same_end(train, t
     assert decided(drive(tmp_path, options)) == decided(train(*CONTROLLER, "placement.rule=split"))
 
 
-def test_a_placement_that_changes_while_sharing_is_switched_changes_no_decision(train, tmp_path):
+def test_placement_change_during_switch_changes_no_decision(train, tmp_path):
     def trying(state):
         return state.phase == "trial" and bool(state.slots)
 
@@ -133,7 +133,7 @@ def test_a_placement_that_changes_while_sharing_is_switched_changes_no_decision(
     assert decided(resumed) == decided(train(*CONTROLLER, "placement.rule=split"))
 
 
-def test_rounds_that_go_on_together_give_the_lines_of_rounds_that_go_on_alone(train):
+def test_chained_rounds_give_lines_of_single_rounds(train):
     settings = ("stop.rounds=7", "evaluation.every=5", "checkpoint_every=4")
     together = train(*settings, "placement.rule=whole", "placement.chain=5")
     alone = train(*settings, "placement.rule=split")

@@ -53,7 +53,7 @@ def small(marless, name, *settings):
     return marless("train", *SMALL, *ON, *settings, "--run", name)
 
 
-def test_a_deployment_is_made_kept_renewed_and_removed_without_a_trace(marless):
+def test_deployment_is_made_kept_renewed_and_removed(marless):
     made = marless("cloud", "deploy", *ON, "--actor-memory", "2048", "--budget", "7")
     assert (made.code, made.err) == (0, ["starting an emulated AWS account in runs/.emulated"])
     assert "actor        version 1, 2,048 MB, 300 s" in made.out
@@ -79,7 +79,7 @@ def test_a_deployment_is_made_kept_renewed_and_removed_without_a_trace(marless):
 
 
 @pytest.mark.slow
-def test_a_run_needs_no_deployment_first_and_leaves_no_account_behind(marless):
+def test_run_deploys_automatically_and_removes_its_account(marless):
     said = small(marless, "first")
     assert said.code == 0, said.err
     assert said.err == [
@@ -93,7 +93,7 @@ def test_a_run_needs_no_deployment_first_and_leaves_no_account_behind(marless):
 
 
 @pytest.mark.slow
-def test_an_account_is_kept_for_a_run_that_is_not_at_its_end(marless):
+def test_account_of_unfinished_run_is_kept(marless):
     command = [sys.executable, "-m", "marless.cli.app", "train", *SMALL, *ON, "stop.rounds=100000", "--run", "long"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         journal = Path("runs/long/metrics.jsonl")
@@ -115,7 +115,7 @@ def test_an_account_is_kept_for_a_run_that_is_not_at_its_end(marless):
     assert account.find(account_folder()) is not None
 
 
-def test_a_detached_run_is_not_torn_down_by_accident(marless):
+def test_detached_run_is_not_torn_down_accidentally(marless):
     assert marless("train", *SMALL, *ON, "stop.rounds=100000", "--run", "far", "--detach").code == 0
     assert account.find(account_folder()) is not None
     until = time.monotonic() + 120
@@ -133,7 +133,7 @@ def test_a_detached_run_is_not_torn_down_by_accident(marless):
 
 
 @pytest.mark.slow
-def test_an_account_of_ten_executions_keeps_its_quota_and_reserves_none(marless, shell):
+def test_account_of_ten_executions_reserves_none(marless, shell):
     shell.export(**{CONCURRENCY: "10"})
     assert marless("cloud", "deploy", *ON).code == 0
     running = account.find(account_folder())
@@ -153,7 +153,7 @@ def test_an_account_of_ten_executions_keeps_its_quota_and_reserves_none(marless,
     )
 
 
-def test_a_deployment_that_is_only_shown_stays_as_it_is(there):
+def test_previewed_deployment_stays_unchanged(there):
     before = deployment()
     dry = there("cloud", "deploy", *ON, "--dry-run", "--actor-memory", "3008")
     assert (dry.code, dry.err, dry.out[0].split()) == (0, [], ["change", "resource", "type"])
@@ -168,7 +168,7 @@ def test_a_deployment_that_is_only_shown_stays_as_it_is(there):
 
 
 @pytest.mark.parametrize("quota", ["0", "ten", "-1", "1.5"])
-def test_a_quota_that_is_no_number_starts_no_account(marless, shell, quota):
+def test_quota_that_is_no_number_starts_no_account(marless, shell, quota):
     shell.export(**{CONCURRENCY: quota})
     said = marless("cloud", "deploy", *ON)
     assert (said.code, said.err) == (2, [f"marless: {CONCURRENCY}: {quota!r} is not a whole number above 0"])
@@ -189,7 +189,7 @@ def test_each_tenant_has_a_deployment_of_its_own(marless):
     )
 
 
-def test_a_run_is_billed_and_capped_at_the_prices_of_its_region(marless):
+def test_run_is_billed_and_capped_at_regional_prices(marless):
     def dollars(name):
         lines = json.loads(Path(f"runs/{name}/bill.json").read_text())["lines"]
         return {line["name"]: (line["quantity"], line["dollars"]) for line in lines}
@@ -205,14 +205,14 @@ def test_a_run_is_billed_and_capped_at_the_prices_of_its_region(marless):
     assert json.loads(Path("runs/chosen/bill.json").read_text())["region"] == "eu-west-1"
 
 
-def test_nothing_is_removed_without_a_word_of_the_user(there):
+def test_removal_needs_confirmation_of_user(there):
     said = there("cloud", "teardown", *ON)
     assert (said.code, said.err) == (2, ["marless: no terminal to confirm on; pass --yes"])
     assert deployment() is not None
 
 
 @pytest.mark.slow
-def test_logs_show_what_functions_wrote_and_of_which_run(there):
+def test_logs_show_function_output_with_its_run(there):
     assert small(there, "well", "stop.rounds=1").code == 0
     broken = small(there, "ill", "task.name=pettingzoo:bad_environments:Raises", "attempts=1")
     assert broken.code != 0
@@ -222,7 +222,7 @@ def test_logs_show_what_functions_wrote_and_of_which_run(there):
     assert not any("START RequestId" in line for line in calls.out)
 
 
-def test_a_run_that_asks_for_another_size_gets_the_command_that_deploys_it(there):
+def test_run_of_other_size_gets_command_that_deploys(there):
     said = small(there, "big", "functions.actor.memory_mb=4096")
     assert said.code == 2
     assert said.err[-1].endswith("deploy again with --actor-memory 4096")

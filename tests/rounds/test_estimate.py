@@ -49,7 +49,7 @@ def quantities(bill):
     return {line.name: line.quantity for line in bill.lines}
 
 
-def test_the_default_is_forecast_for_the_cloud_by_tasks_of_a_learner_per_group():
+def test_default_cloud_forecast_has_one_learner_per_group():
     config = load(None, [*SMALL, "task.name=toy/signal", "actors.num_envs=4"])
     recording = record_briefly(config_for_recording(THERE, config), 1)
     assert {record.size for record in recording.records if record.kind == "learn"} == {4 * 5}  # steps of one agent
@@ -59,7 +59,7 @@ def test_the_default_is_forecast_for_the_cloud_by_tasks_of_a_learner_per_group()
     assert config_for_recording(HERE, config) == config
 
 
-def test_a_placement_that_the_planner_chose_for_the_cloud_is_estimated_with_its_packs():
+def test_planned_cloud_placement_is_estimated_with_its_packs():
     """Both groups halved, as the planner may choose and a configured `balanced` never does there."""
     config = load(None, [*SMALL, "task.name=toy/signal", "actors.num_envs=4", "placement.rule=auto"])
     chosen = RoundPlacement(
@@ -86,7 +86,7 @@ def test_every_back_end_does_the_same_work(found):
     assert (here.actor.invocations, here.learner.invocations, here.evaluator.invocations) == (1 + 6, 1 + 3, 3)
 
 
-def test_rounds_before_the_lag_are_recorded_and_estimated_without_learners():
+def test_rounds_before_lag_are_estimated_without_learners():
     config = load(None, [*SMALL, *ROUND, "pipeline.lag=2"])
     recording = record_briefly(config, 1)
     assert [line.learners for line in recording.lines[:3]] == [0, 0, 1]
@@ -94,7 +94,7 @@ def test_rounds_before_the_lag_are_recorded_and_estimated_without_learners():
     assert estimate(config, recording, HERE).meter.learner.invocations == 2
 
 
-def test_driven_from_here_the_cloud_adds_logs_starts_and_waiting(found):
+def test_cloud_driven_locally_adds_logs_starts_and_waiting(found):
     here, there = found[HERE], found[THERE]
     at_home, away = here.bill, there.bill
     assert quantities(at_home)["logs"] == quantities(at_home)["coordinator compute"] == 0
@@ -112,7 +112,7 @@ def test_driven_from_here_the_cloud_adds_logs_starts_and_waiting(found):
     assert away.total > at_home.total and away.coordinator == 0
 
 
-def test_objects_in_messages_leave_the_region_as_base64_and_are_not_read_from_storage(found, recording):
+def test_inlined_objects_leave_as_base64_without_storage_reads(found, recording):
     carried = estimate(load(None, [*SMALL, *ROUND, "placement.inline_objects=true"]), recording, THERE).meter
     stored = found[THERE].meter
     written = {record.kind: record.usage.bytes_written for record in recording.records}
@@ -123,7 +123,7 @@ def test_objects_in_messages_leave_the_region_as_base64_and_are_not_read_from_st
     assert carried.gets < stored.gets / 2 and carried.bytes_read < stored.bytes_read / 2
 
 
-def test_detached_the_coordinator_is_a_function_and_answers_lie_in_storage(found):
+def test_detached_coordinator_is_function_with_answers_in_storage(found):
     there, gone = found[THERE], found[GONE]
     bill = gone.bill
     # One turn starts the run and one follows each of its ten waves: describe, initialise, two a round, two evaluations.
@@ -140,7 +140,7 @@ def test_detached_the_coordinator_is_a_function_and_answers_lie_in_storage(found
     assert bill.total > there.bill.total
 
 
-def test_the_emulation_is_billed_as_the_cloud_and_takes_less_time(found):
+def test_emulation_is_billed_as_cloud_but_faster(found):
     emulated, there = found[Target(backend("emulated"), 2)], found[THERE]
     assert quantities(emulated.bill)["logs"] > 0 and emulated.meter.puts == there.meter.puts
     assert emulated.seconds < there.seconds
@@ -154,7 +154,7 @@ def test_a_narrow_account_takes_longer():
     assert narrow.meter.actor.init_ms == 2000 and wide.meter.actor.init_ms == 8000
 
 
-def test_every_read_is_forecast_whatever_the_recorded_process_had_kept():
+def test_every_read_is_forecast_despite_process_caches():
     # Without an evaluation on the way the last policies are the best, so that no other object is read for these.
     config = load(None, [*SMALL, *ROUND, "evaluation.every=4"])
     targets = [Target(backend(name), 2) for name in ("local", "aws")]
@@ -178,7 +178,7 @@ def test_two_back_ends_stand_side_by_side(marless):
     assert [line for line in said.out if "(aws, detached, 1,000 functions at once)" in line]
 
 
-def test_json_output_is_of_the_back_end_that_was_asked_for(marless):
+def test_json_output_is_of_requested_back_end(marless):
     options = ("--workers", "1", "--backend", "aws", "--json")
     estimate = json.loads(marless("estimate", *SMALL, *ROUND, *options).out[0])
     assert estimate["rounds"] == 3 and estimate["bill"]["logs"] > 0
@@ -191,7 +191,7 @@ def test_json_output_is_of_the_back_end_that_was_asked_for(marless):
     assert machine["dollars"] == pytest.approx(0.0765 / 60, abs=1e-9) and machine["busy_dollars"] < machine["dollars"]
 
 
-def test_a_run_of_thousands_of_rounds_costs_in_proportion(recording):
+def test_estimate_of_thousands_of_rounds_is_proportional(recording):
     """Beyond 600 rounds an estimate is a line."""
 
     def dollars(rounds):
@@ -211,14 +211,14 @@ def test_an_estimate_says_how_far_it_is():
     assert texts[len(counts) :] == ["forecasting the run from the measured rounds"]
 
 
-def test_a_plan_offers_placements_that_train_the_same_weights(marless, train):
+def test_plan_offers_placements_with_same_weights(marless, train):
     offers = json.loads(marless("plan", *DRIVEN, "stop.rounds=4", "--workers", "1", "--json").out[0])["offers"]
     settings = [[f"{key}={json.dumps(value)}" for key, value in offer["settings"].items()] for offer in offers]
     assert settings and len({train(*values).sha256 for values in ([], *settings)}) == 1
 
 
 @pytest.mark.slow
-def test_a_lag_is_judged_where_it_could_be_set_alone():
+def test_lag_is_judged_only_where_it_is_possible():
     """On one slot nothing overlaps. Where rounds are learned in one function, or have a lag, there is none to judge."""
     config = load(None, [*SMALL, *ROUND])
     measured = record_briefly(config, 1)

@@ -266,7 +266,7 @@ def test_an_algorithm_trains_what_it_is_made_for(tmp_path, family, algorithm):
 
 
 @pytest.mark.parametrize(("family", "algorithm"), marked(REFUSED))
-def test_an_algorithm_refuses_in_one_line_what_it_is_not_made_for(tmp_path, family, algorithm):
+def test_algorithm_refuses_unsupported_tasks_in_one_line(tmp_path, family, algorithm):
     run, drawn, _ = trained(tmp_path, FAMILIES[family], algorithm)
     assert (run.state.status, run.state.round, run.lines, drawn) == ("failed", 0, [], {})
     assert run.state.reason == f"initialise: {FAMILIES[family].refused[algorithm]}"

@@ -36,7 +36,7 @@ def test_episodes_go_on_in_the_next_round(train, task):
     assert [line.return_mean is None for line in run.lines] == [not line.episodes for line in run.lines]
 
 
-def test_an_untrained_team_earns_the_same_in_fragments_as_in_whole_episodes(train):
+def test_fragments_earn_the_same_as_whole_episodes(train):
     """With a step size near 0. The returns of episodes have a standard deviation of about 20, so the difference between
     two means of 90 has one of 3."""
     still = (SAVED, "task.options.max_cycles=20", "algorithm.lr=1e-12", "actors.num_envs=15", "actors.rollouts=3")
@@ -88,7 +88,7 @@ def test_a_killed_run_goes_on_with_its_episodes(tmp_path, task, phase):
     assert [one.rollouts for one in again.state.unfinished] == [(0,), (1,), (2,)]
 
 
-def test_a_number_of_rollouts_that_changes_and_teams_that_change_keep_the_episodes(train):
+def test_changing_rollouts_and_teams_keep_their_episodes(train):
     shorter = ("task.options.max_cycles=9", *FRAGMENTS[1:3])
     options = (*CONTROLLER, *shorter, "algorithm.hidden=[8]", "stop.rounds=12", "actors.rollouts=6")
     split = train(*options, SAVED, "placement.rule=split")

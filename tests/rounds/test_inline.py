@@ -24,7 +24,7 @@ def test_weights_are_those_of_worker_processes(tmp_path, processes, settings):
 
 
 @pytest.mark.slow
-def test_environments_and_learners_run_in_the_thread_of_the_command(tmp_path):
+def test_inline_backend_runs_in_command_thread(tmp_path):
     """The environment records its process and thread, so that breakpoints work."""
     (tmp_path / "traced.py").write_text(
         "import os, threading\n"

@@ -100,7 +100,7 @@ def test_packs_of_groups_change_nothing(train, method):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", EVERY_METHOD)
-def test_no_method_depends_on_where_and_by_how_many_it_is_learned(train, method):
+def test_placement_and_workers_change_no_method(train, method):
     """A round's learner may differ from the last round's. It then reads rollouts that it has not seen."""
     split = train(*METHODS[method], SPLIT)
     same(train(*METHODS[method], "placement.rule=packed", PAIRED), split)
@@ -121,7 +121,7 @@ SOME = ("qmix", "maddpg", "iddpg", "qmix by priority")
 @pytest.mark.parametrize(
     "methods", [SOME, pytest.param(tuple(METHODS), marks=pytest.mark.conformance)], ids=["some", "all"]
 )
-def test_the_window_of_these_runs_slides_and_the_methods_differ(train, methods):
+def test_replay_window_slides_and_methods_differ(train, methods):
     runs = [train(*METHODS[method], SPLIT) for method in methods]
     assert all([past.round for past in run.state.past] == [2, 3, 4] for run in runs)
     assert len({run.sha256 for run in runs}) == len(methods)
@@ -160,7 +160,7 @@ MOMENTS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("placement", "moment"), MOMENTS)
-def test_a_run_killed_while_it_learns_goes_on_to_the_same_end(train, tmp_path, placement, moment):
+def test_run_killed_while_learning_continues_to_same_end(train, tmp_path, placement, moment):
     options = [*SMALL, *QMIX, *placement]
     assert moment(drive(tmp_path, options, leave=moment).state)
     same(drive(tmp_path, options), train(*QMIX, SPLIT))
@@ -168,7 +168,7 @@ def test_a_run_killed_while_it_learns_goes_on_to_the_same_end(train, tmp_path, p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", EVERY_METHOD)
-def test_a_run_of_any_method_killed_between_two_updates_goes_on_to_the_same_end(train, tmp_path, method):
+def test_run_killed_between_updates_continues_to_same_end(train, tmp_path, method):
     """The resumed driver continues from half of a round's updates and the stored last rounds."""
     options = [*SMALL, *METHODS[method], SPLIT, PAIRED]
     moment = in_flight(3, "learn", second_update(load(None, options)))
@@ -187,7 +187,7 @@ def test_how_far_priorities_are_corrected_changes_the_weights(train):
     assert corrected.sha256 != train(*PRIORITISED, SPLIT).sha256
 
 
-def test_a_run_that_goes_on_elsewhere_goes_on_to_the_same_end(train, tmp_path):
+def test_run_continued_elsewhere_reaches_same_end(train, tmp_path):
     goes_on_elsewhere(train, tmp_path / "alike", QMIX)
     goes_on_elsewhere(train, tmp_path / "by priority", PRIORITISED)
 
@@ -200,7 +200,7 @@ def goes_on_elsewhere(train, folder, method):
     same(run, train(*method, SPLIT))
 
 
-def test_a_continued_off_policy_run_equals_a_longer_one(train, tmp_path):
+def test_continued_off_policy_run_equals_longer_run(train, tmp_path):
     options = [*SMALL, *QMIX, "placement.rule=packed"]
     drive(tmp_path, [*options, "stop.rounds=3"])
     longer = drive(tmp_path, options)
@@ -210,7 +210,7 @@ def test_a_continued_off_policy_run_equals_a_longer_one(train, tmp_path):
 
 @pytest.mark.parametrize("placement", [("placement.rule=packed",), PLACEMENTS[4]], ids=" ".join)
 @pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"torn"), lambda path: path.unlink()])
-def test_a_remembered_round_that_a_power_loss_took_is_played_again(train, tmp_path, placement, damage):
+def test_remembered_round_lost_to_power_is_replayed(train, tmp_path, placement, damage):
     """Rounds after 3, the last checkpoint, may be lost."""
     options = [*SMALL, *QMIX, *placement, "placement.chain=1"]
     drive(tmp_path, options, leave=in_flight(4, "sample"))
@@ -226,7 +226,7 @@ def test_a_remembered_round_that_a_power_loss_took_is_played_again(train, tmp_pa
 
 
 @pytest.mark.parametrize("placement", [(SPLIT,), PLACEMENTS[4]], ids=" ".join)
-def test_only_what_the_run_needs_is_left_in_storage(tmp_path, placement):
+def test_storage_keeps_only_needed_off_policy_objects(tmp_path, placement):
     trained = drive(tmp_path, [*SMALL, *QMIX, *placement])
     assert stores_what_it_needs(tmp_path, trained)
     left = {ref.key for ref in trained.state.durable_refs}

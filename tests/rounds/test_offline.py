@@ -67,7 +67,7 @@ def test_the_placement_and_a_kill_change_nothing(dataset, tmp_path, method):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_each_actor_reads_the_dataset_once_on_the_bill_however_many_workers_there_are(dataset, tmp_path, workers):
+def test_each_actor_reads_dataset_once_for_any_workers(dataset, tmp_path, workers):
     own = ("algorithm.name=bc", "algorithm.num_minibatches=2", "actors.rollouts=2", "placement.rule=packed")
     settings = [*SIGNAL, *DYING, *own, f"offline.dataset={dataset}", "stop.rounds=5"]
     inputs = store_inputs(load(None, settings), "run", FileStorage(tmp_path / "run" / "objects"))
@@ -80,7 +80,7 @@ def test_each_actor_reads_the_dataset_once_on_the_bill_however_many_workers_ther
     assert (estimated.meter.gets, estimated.meter.puts) == (state.meter.gets, state.meter.puts)
 
 
-def test_the_sampled_return_is_that_of_the_recorded_episodes(dataset, marless):
+def test_sampled_return_is_of_recorded_episodes(dataset, marless):
     data = np.load(dataset / "episodes.npz")
     data = {name: data[name] for name in data.files}
     starts = data["episode_starts"]
@@ -95,7 +95,7 @@ def test_the_sampled_return_is_that_of_the_recorded_episodes(dataset, marless):
     assert len(sampled) == 4 and all(value == pytest.approx(3) for value in sampled)
 
 
-def test_numbers_of_an_agent_that_is_gone_mean_nothing(dataset):
+def test_numbers_of_departed_agent_mean_nothing(dataset):
     spec = from_json((dataset / "dataset.json").read_bytes(), Described).spec
     with opened_numbers(dataset / "episodes.npz") as numbers:
         before = read_episodes(numbers, spec)
@@ -173,7 +173,7 @@ def test_mistakes_are_one_line(dataset, marless):
     shutil.rmtree("data")
 
 
-def test_a_dataset_that_is_described_otherwise_than_its_task_is_refused(dataset, marless):
+def test_dataset_that_mismatches_its_task_is_refused(dataset, marless):
     document = json.loads((dataset / "dataset.json").read_text())
     document["spec"]["horizon"] -= 1
     (dataset / "dataset.json").write_text(json.dumps(document))

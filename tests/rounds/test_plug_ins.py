@@ -91,7 +91,7 @@ def home(tmp_path_factory):
 
 
 @pytest.mark.parametrize("guide", GUIDES)
-def test_the_files_of_a_guide_are_those_that_other_tests_use(guide):
+def test_guide_files_equal_files_of_other_tests(guide):
     files = {file: body for file, _, body in blocks(guide) if file}
     assert len(files) == GUIDES[guide]
     assert files == {file: (PLUG_INS / file).read_text() for file in files}
@@ -110,7 +110,7 @@ def test_what_the_guides_train_learns(home):
     ("run", "settings"),
     [("there", "task.name=my_task actors.num_envs=64"), ("clouded", "task.name=my_task algorithm.name=reinforce")],
 )
-def test_a_run_of_plug_ins_in_an_emulated_account_has_the_weights_of_one_here(home, run, settings):
+def test_emulated_plug_in_run_has_local_weights(home, run, settings):
     home(f"marless train {settings} stop.rounds=2 --run {run}-here")
     plan = json.loads((home.folder / "runs" / run / "plan.json").read_text())
     assert plan["backend"] == "emulated"
@@ -140,19 +140,19 @@ def weights(run):
     return json.loads(Path("runs", run, "summary.json").read_text())["weights_sha256"]
 
 
-def test_a_run_of_plug_ins_is_resumed_with_the_bytes_of_one_that_never_stopped(marless):
+def test_resumed_plug_in_run_has_uninterrupted_bytes(marless):
     trained(marless, "parts", "stop.rounds=2")
     assert marless("resume", "parts", "stop.rounds=4", "--workers", "1").code == 0
     assert weights("parts") == trained(marless, "once", "stop.rounds=4")
 
 
-def test_a_plug_in_s_placements_have_the_same_weights(marless):
+def test_plug_in_placements_have_same_weights(marless):
     settings = ("stop.rounds=3", "sharing.rule=all")
     rules = ("split", "fused", "packed", "whole")
     assert len({trained(marless, rule, *settings, f"placement.rule={rule}") for rule in rules}) == 1
 
 
-def test_a_key_that_the_guide_s_algorithm_has_not_is_answered_as_the_guide_says(marless):
+def test_unknown_key_gets_answer_of_guide(marless):
     [said] = marless("config", "algorithm.name=reinforce", "algorithm.learning_rate=1").err
     page = (ROOT / "docs/tutorials/your-algorithm.md").read_text()
     assert f"| `{said.removeprefix('marless: the command line: ')}` |" in page
@@ -160,7 +160,7 @@ def test_a_key_that_the_guide_s_algorithm_has_not_is_answered_as_the_guide_says(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["numpy", "torch"])
-def test_an_algorithm_with_a_loss_in_torch_keeps_its_promises(tmp_path, shell, engine):
+def test_algorithm_with_torch_loss_keeps_its_promises(tmp_path, shell, engine):
     install(tmp_path, shell, "my_loss")
     settings = {"hidden": [8], "epochs": 1, "num_minibatches": 2, "engine": engine, "recurrent": engine == "torch"}
     settings["normalise_observations"] = True
@@ -178,7 +178,7 @@ def test_an_algorithm_with_a_loss_in_torch_learns(tmp_path, shell, capfd):
     assert json.loads(Path("runs/learned/summary.json").read_text())["final_return"]["mean"] > 8
 
 
-def test_an_algorithm_travels_to_functions_with_its_entry_point(tmp_path, shell):
+def test_algorithm_travels_with_its_entry_point(tmp_path, shell):
     shell.export(PIP_NO_INDEX="1", PIP_NO_BUILD_ISOLATION="0", PIP_CONFIG_FILE=os.devnull)
     project = shutil.copytree(PLUG_INS / "my_algorithm", tmp_path / "my_algorithm")
     (wheel,) = prepare([str(project)], tmp_path / "wheels").requirements
@@ -189,7 +189,7 @@ def test_an_algorithm_travels_to_functions_with_its_entry_point(tmp_path, shell)
 
 
 @pytest.mark.parametrize("function", ["learner", "coordinator"])
-def test_what_an_algorithm_imports_of_ours_travels_with_the_functions_that_import_it(function):
+def test_imported_own_modules_travel_with_functions(function):
     code = "import sys, my_algorithm; print(*(name for name in sys.modules if name.startswith('marless.functions.')))"
     variables = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{PLUG_INS / 'my_algorithm'}"}
     done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)

@@ -45,7 +45,7 @@ def undisturbed(train):
     return train("stop.rounds=5")
 
 
-def test_a_damaged_newest_object_sends_the_run_back_to_its_checkpoint(tmp_path, undisturbed):
+def test_damaged_newest_object_returns_run_to_checkpoint(tmp_path, undisturbed):
     state = killed_in_round(tmp_path, 3)
     spoil(tmp_path, state.objects[-1])
     rounds = []
@@ -73,13 +73,13 @@ def test_a_damaged_checkpoint_too_cannot_be_resumed(tmp_path):
         drive(tmp_path, [*OPTIONS, "stop.rounds=5"])
 
 
-def test_damage_before_the_first_checkpoint_says_that_there_is_none(tmp_path):
+def test_damage_before_first_checkpoint_says_so(tmp_path):
     spoil(tmp_path, killed_in_round(tmp_path, 1).objects[0])
     with pytest.raises(Unresumable, match="no checkpoint"):
         drive(tmp_path, [*OPTIONS, "stop.rounds=5"])
 
 
-def test_a_torn_trajectory_of_the_round_in_flight_is_sampled_again(tmp_path, undisturbed):
+def test_torn_trajectory_in_flight_is_sampled_again(tmp_path, undisturbed):
     state = killed_in_round(tmp_path, 3)
     trajectory = state.slots["sample/00000-00000"].done.objects["trajectory"]
     spoil(tmp_path, trajectory)
@@ -89,7 +89,7 @@ def test_a_torn_trajectory_of_the_round_in_flight_is_sampled_again(tmp_path, und
     assert resumed.sha256 == undisturbed.sha256
 
 
-def test_a_torn_object_that_nobody_answered_for_is_not_adopted(tmp_path, undisturbed):
+def test_torn_unanswered_object_is_not_adopted(tmp_path, undisturbed):
     killed_in_round(tmp_path, 3)
     for kind in ("policies", "learner"):
         (tmp_path / "objects/rounds/000003/learn").mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def test_a_torn_object_that_nobody_answered_for_is_not_adopted(tmp_path, undistu
     assert drive(tmp_path, [*OPTIONS, "stop.rounds=5"]).sha256 == undisturbed.sha256
 
 
-def test_only_what_the_run_needs_is_left_in_storage(tmp_path):
+def test_storage_keeps_only_needed_objects(tmp_path):
     assert stores_what_it_needs(tmp_path, drive(tmp_path, [*OPTIONS, "stop.rounds=5"]))
 
 
@@ -121,7 +121,7 @@ def reach(driver, round_):
         driver.step()
 
 
-def test_a_driver_that_was_replaced_stops_and_the_new_one_goes_on(drivers, undisturbed):
+def test_replaced_driver_stops_and_new_driver_continues(drivers, undisturbed):
     old, _ = drivers()
     old.begin()
     reach(old, 2)
@@ -136,7 +136,7 @@ def test_a_driver_that_was_replaced_stops_and_the_new_one_goes_on(drivers, undis
     assert weights_sha256(new.state, backend.storage) == undisturbed.sha256
 
 
-def test_a_driver_that_comes_too_late_to_take_over_deletes_nothing(drivers, undisturbed):
+def test_driver_too_late_to_take_over_deletes_nothing(drivers, undisturbed):
     old, backend = drivers()
     old.begin()
     reach(old, 2)
@@ -168,13 +168,13 @@ def test_a_continued_run_equals_a_longer_one(tmp_path, undisturbed):
     assert drive(tmp_path / "falling", [*OPTIONS, "stop.rounds=5"]).sha256 != undisturbed.sha256
 
 
-def test_a_finished_run_resumed_without_a_higher_limit_keeps_its_weights(tmp_path):
+def test_finished_run_without_higher_limit_keeps_weights(tmp_path):
     once = drive(tmp_path, [*OPTIONS, "stop.rounds=3"])
     again = drive(tmp_path, [*OPTIONS, "stop.rounds=3"])
     assert (again.state.round, again.sha256, again.state.final) == (3, once.sha256, once.state.final)
 
 
-def test_a_run_asked_to_stop_hears_its_attempts_out_and_loses_none(tmp_path, undisturbed):
+def test_stopping_run_awaits_attempts_and_loses_none(tmp_path, undisturbed):
     rounds = []
 
     def leave(state):
@@ -189,7 +189,7 @@ def test_a_run_asked_to_stop_hears_its_attempts_out_and_loses_none(tmp_path, und
     assert resumed.state.meter.learner.attempts_lost == resumed.state.meter.actor.attempts_lost == 0
 
 
-def test_interruptions_are_left_out_of_the_seconds_of_training(tmp_path):
+def test_interruptions_do_not_count_as_training_seconds(tmp_path):
     half = drive(tmp_path, [*OPTIONS, "stop.rounds=5"], leave=lambda state: state.round == 3)
     resumed = drive(tmp_path, [*OPTIONS, "stop.rounds=5"])
     seconds = [line.seconds for line in resumed.lines]

@@ -113,7 +113,7 @@ def signalled(monkeypatch):
     signal.signal(signal.SIGHUP, before)
 
 
-def test_a_run_is_a_folder_and_its_path_is_the_last_line(marless, processes, pictures):
+def test_run_is_folder_whose_path_is_last_line(marless, processes, pictures):
     said = marless.train("first")
     assert (said.code, said.err, said.out[-1]) == (0, [], "runs/first")
     assert {path.name for path in Path("runs/first").iterdir()} - {".lock"} == FILES
@@ -122,7 +122,7 @@ def test_a_run_is_a_folder_and_its_path_is_the_last_line(marless, processes, pic
     assert all(any(folder.iterdir()) for folder in Path("runs/first/objects").rglob("*") if folder.is_dir())
 
 
-def test_the_summary_agrees_with_the_bill_and_the_settings(marless):
+def test_summary_agrees_with_bill_and_settings(marless):
     said = marless.train("first", "seed=7")
     found, bill = summary("first"), json.loads(Path("runs/first/bill.json").read_text())
     # Four rounds of 8 environments, 5 steps each.
@@ -142,7 +142,7 @@ def test_the_summary_agrees_with_the_bill_and_the_settings(marless):
     assert found.get("plateau") is None and not any("plateau" in line for line in said.out)
 
 
-def test_the_evaluations_end_with_the_final_one_and_the_absolute_metric(marless, first):
+def test_evaluations_end_with_final_and_absolute_metric(marless, first):
     [run] = json.loads(Path("runs/first/evaluations.json").read_text())["toy"]["signal"]["mappo"].values()
     # Evaluated after round 2 during training. The final policies are of round 4.
     assert [entry.get("step_count") for entry in run.values()] == [80, 160, None]
@@ -177,7 +177,7 @@ def test_evaluations_print_the_environment_s_own_metrics(marless):
     assert ["accuracy", f"{found['env_metrics']['accuracy']:.3f}"] in printed
 
 
-def test_an_evaluation_by_hand_may_change_the_task_as_far_as_policies_can_play_it(marless):
+def test_manual_evaluation_may_change_task_if_playable(marless):
     marless.train("first", "algorithm.lr=1e-6")
     whole, short = (
         json.loads(marless("evaluate", "first", *more, "--episodes", "9", "--json").out[0])
@@ -196,7 +196,7 @@ def test_an_evaluation_by_hand_may_change_the_task_as_far_as_policies_can_play_i
 
 
 @pytest.mark.slow
-def test_a_policy_that_knows_numbers_or_widths_plays_with_as_many_agents_only(marless):
+def test_policy_with_fixed_sizes_needs_same_agents(marless):
     assert marless.train("numbered", "task.name=mpe/simple_spread", "sharing.rule=all", "stop.rounds=1").code == 0
     said = marless("evaluate", "numbered", "--agents", "5")
     assert (said.code, said.out) == (2, [])
@@ -207,7 +207,7 @@ def test_a_policy_that_knows_numbers_or_widths_plays_with_as_many_agents_only(ma
     )
 
 
-def test_nothing_is_printed_where_the_environment_has_no_metrics_of_its_own(marless):
+def test_environment_without_own_metrics_prints_none(marless):
     said = marless.train("first", "task.name=mpe/simple_spread")
     last_lines = said.out[next(number for number, line in enumerate(said.out) if line.startswith("trained")) :]
     labels = [line.split()[0] for line in last_lines if not line.startswith(" ")]
@@ -242,7 +242,7 @@ METHODS = {
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("method", METHODS)
-def test_the_configuration_of_a_run_gives_the_run_again(marless, processes, method):
+def test_configuration_of_run_reproduces_run(marless, processes, method):
     marless.train("first", "seed=3", *METHODS[method])
     assert marless("train", "runs/first/config.toml", "--run", "second", "--workers", "2").code == 0
     assert load(Path("runs/second/config.toml")) == load(Path("runs/first/config.toml"))
@@ -251,7 +251,7 @@ def test_the_configuration_of_a_run_gives_the_run_again(marless, processes, meth
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_a_run_in_order_and_a_resume_completes_it(marless, processes, whole, signalled, number, code):
+def test_signal_stops_run_and_resume_completes_it(marless, processes, whole, signalled, number, code):
     signalled(number, round=2)
     said = marless.train("first")
     assert said.code == code
@@ -270,7 +270,7 @@ def test_a_signal_stops_a_run_in_order_and_a_resume_completes_it(marless, proces
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU])
-def test_a_terminal_that_goes_and_a_batch_system_may_say_so_twice(marless, signalled, number):
+def test_repeated_hangup_and_batch_signals_are_accepted(marless, signalled, number):
     signalled(number, round=2, insists=True)
     said = marless.train("first")
     assert (said.code, said.err[-1]) == (
@@ -278,7 +278,7 @@ def test_a_terminal_that_goes_and_a_batch_system_may_say_so_twice(marless, signa
     )  # fmt: skip
 
 
-def test_a_signal_of_a_batch_system_stays_with_the_program_that_handles_it():
+def test_batch_signal_stays_with_program_that_handles_it():
     heard = []
     before = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))
     try:
@@ -289,7 +289,7 @@ def test_a_signal_of_a_batch_system_stays_with_the_program_that_handles_it():
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_a_second_signal_ends_at_once_and_the_run_goes_on_all_the_same(marless, whole, signalled):
+def test_second_signal_ends_immediately_and_run_continues(marless, whole, signalled):
     signalled(signal.SIGINT, round=2, insists=True)
     said = marless.train("first")
     assert (said.code, said.err[-1]) == (130, "marless: stopped at once; go on with: marless resume first")
@@ -308,7 +308,7 @@ def test_a_higher_limit_continues_a_finished_run_alike(marless, first):
 
 
 @pytest.mark.slow
-def test_a_run_whose_function_was_too_slow_goes_on_with_more_time_for_it(marless, processes):
+def test_too_slow_function_continues_with_more_time(marless, processes):
     # An answer that arrives before the time-out is first checked counts. These episodes take some 80 ms.
     many = "evaluation.final_episodes=6400"
     assert marless.train("whole", many).code == 0
@@ -322,7 +322,7 @@ def test_a_run_whose_function_was_too_slow_goes_on_with_more_time_for_it(marless
     assert refused.code == 2 and "functions.*.timeout_s), log.to, and of a resource slots, rate," in refused.err[0]
 
 
-def test_files_that_a_kill_kept_from_being_written_are_written_by_a_resume(marless, processes, first, pictures):
+def test_resume_writes_files_missed_by_kill(marless, processes, first, pictures):
     expected = summary("first")["final_return"]
     for name in ("summary.json", "evaluations.json", "policies.safetensors"):
         Path("runs/first", name).unlink()
@@ -331,7 +331,7 @@ def test_files_that_a_kill_kept_from_being_written_are_written_by_a_resume(marle
     assert {path.name for path in Path("runs/first").iterdir()} >= FILES
 
 
-def test_json_is_one_object_per_line_and_ends_with_the_summary(marless):
+def test_json_is_object_per_line_ending_with_summary(marless):
     said = marless.train("first", "--json", *FLIPPING, *EASY, "sharing.trial=false")
     events = [json.loads(line) for line in said.out]
     names = [event["event"] for event in events]
@@ -357,7 +357,7 @@ def test_verify_recomputes_the_weights_and_names_what_differs(marless, first):
     assert (said.code, len(said.out)) == (1, 1) and "is missing" in said.out[0]
 
 
-def test_an_evaluation_does_not_depend_on_who_plays_it(marless, processes, first):
+def test_evaluation_is_independent_of_worker(marless, processes, first):
     said = [marless("evaluate", "first", "--episodes", "330", "--json", "--workers", n) for n in ("1", "2")]
     assert said[0].code == 0 and said[0].out == said[1].out
     found = json.loads(said[0].out[0])
@@ -366,7 +366,7 @@ def test_an_evaluation_does_not_depend_on_who_plays_it(marless, processes, first
     assert (found["episodes"], found["round"]) == (330, 4)
 
 
-def test_status_lists_the_machines_of_a_run_that_is_driven(marless, first):
+def test_status_lists_machines_of_driven_run(marless, first):
     workers = Path("runs/first/workers")
     note(workers, Counter(node7=4, node8=2))
     assert not any(line.startswith("workers") for line in marless("status", "first").out)
@@ -389,7 +389,7 @@ def test_runs_and_status_print_how_runs_stand(marless, first, signalled):
     assert status["run"] == "second" and status["status"] == "interrupted" and status["limits"] == "rounds 4"
 
 
-def test_the_last_lines_say_what_was_lost_and_that_a_cap_keeps_a_reserve(marless, first):
+def test_last_lines_tell_loss_and_reserve_of_cap(marless, first):
     folder = RunFolder(Path("runs/first"))
     capped = msgspec.structs.replace(folder.config(), stop=Stop(dollars=0.5))
     with look(folder) as stored_run:
@@ -411,7 +411,7 @@ def test_the_last_lines_say_what_was_lost_and_that_a_cap_keeps_a_reserve(marless
 
 
 @pytest.mark.slow
-def test_an_estimate_is_within_a_quarter_of_the_bill(marless):
+def test_estimate_is_within_quarter_of_bill(marless):
     settings = ("stop.rounds=40", "evaluation.final_episodes=640", "evaluation.episodes=64", "actors.num_envs=16")
     estimated = json.loads(marless("estimate", *settings, "--workers", "1", "--json").out[0])
     assert marless("train", *settings, "--run", "first", "--workers", "1").code == 0
@@ -425,7 +425,7 @@ def test_an_estimate_is_within_a_quarter_of_the_bill(marless):
     assert quantities[0]["s3 gets"] == pytest.approx(quantities[1]["s3 gets"], abs=3)
 
 
-def test_what_a_kill_left_before_a_folder_became_a_run_is_in_nobodys_way(marless, pictures):
+def test_leftovers_before_run_folder_disturb_no_one(marless, pictures):
     left = Path("runs/first")
     (left / "workers").mkdir(parents=True)
     for name in (".lock", "config.toml", "ledger.sqlite", "ledger.sqlite-wal"):
@@ -435,7 +435,7 @@ def test_what_a_kill_left_before_a_folder_became_a_run_is_in_nobodys_way(marless
     assert {path.name for path in left.iterdir()} - {".lock"} == FILES
 
 
-def test_a_damaged_plan_is_reported_in_its_row_and_hides_no_other_run(marless, first):
+def test_damaged_plan_is_reported_and_hides_no_run(marless, first):
     marless.train("second")
     Path("runs/second/plan.json").write_bytes(b"{")
     said = marless("runs")
@@ -470,7 +470,7 @@ def test_commands_that_look_change_nothing(marless, first, signalled):
         assert contents(Path("runs")) == before
 
 
-def test_an_unfinished_run_has_memory_and_can_be_evaluated(marless, processes, signalled):
+def test_unfinished_run_is_evaluated_with_memory(marless, processes, signalled):
     signalled(signal.SIGINT, round=1)
     marless.train("first")
     before = summary("first")["peak_mb"]
@@ -499,7 +499,7 @@ def test_json_output_has_what_the_text_output_has(marless, first):
 @pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("rounds", [200, 240], ids=["in the end", "on the way"])
-def test_a_plateau_is_warned_of_once_and_stands_in_the_summary(marless, rounds):
+def test_plateau_is_warned_once_and_in_summary(marless, rounds):
     # Only the correct action is legal: every return is 2 agents times 1 step from the first round on.
     flat = "task.options={signals=2,masked=true,horizon=1}"
     short = ("actors.rollout_length=1", "actors.num_envs=1", "algorithm.epochs=1", "placement.rule=whole")
@@ -516,7 +516,7 @@ def test_a_plateau_is_warned_of_once_and_stands_in_the_summary(marless, rounds):
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_lines_of_metrics_have_the_diagnoses_of_the_algorithm(marless, name):
+def test_metrics_lines_have_diagnoses_of_algorithm(marless, name):
     replays = METRICS[name] is not _PPO
     settings = ("algorithm.updates_per_round=2", "algorithm.batch_size=8") if replays else ()
     said = marless.train(

@@ -53,7 +53,7 @@ def test_the_placement_of_learners_changes_no_weight(train, algorithm, sharing):
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("algorithm", VARIANTS)
-def test_groups_by_hand_are_fixed_and_the_same_however_they_are_written(train, algorithm):
+def test_manual_groups_are_fixed_in_any_order(train, algorithm):
     one, other = (train(algorithm, f"sharing.groups={groups}") for groups in (PAIR, PAIR_TURNED))
     assert one.sha256 == other.sha256 == train(algorithm, f"sharing.groups={PAIR}", SPLIT).sha256
     assert [line.team for line in one.lines] == [(0, 1, 0)] * 4
@@ -89,7 +89,7 @@ LEARNING = {
 
 @ELSEWHERE
 @pytest.mark.parametrize("name", LEARNING)
-def test_what_is_added_is_the_same_in_every_placement(train, name, elsewhere):
+def test_additions_are_same_in_every_placement(train, name, elsewhere):
     plain, more = LEARNING[name]
     runs = [train(*plain, *more, placement) for placement in (SPLIT, *elsewhere)]
     runs.append(train(*plain, *more, SPLIT, "placement.pack=2", workers=2))
@@ -119,7 +119,7 @@ def test_packs_of_groups_change_no_weight(train, algorithm, workers, learners):
     ("sharing", "workers"),
     [("sharing.rule=all", 2), pytest.param("sharing.rule=none", 6, marks=pytest.mark.conformance)],
 )
-def test_halves_of_groups_change_no_weight_and_no_metric(train, algorithm, sharing, workers):
+def test_halved_groups_change_no_weight_and_metric(train, algorithm, sharing, workers):
     halved = train(algorithm, sharing, "placement.rule=balanced", workers=workers)
     fused = train(algorithm, sharing, PLACEMENTS[1])
     assert halved.sha256 == fused.sha256
@@ -172,7 +172,7 @@ def test_placement_changes_no_evaluation(train):
     assert [line.evaluation for line in split.lines] == [line.evaluation for line in packed.lines]
 
 
-def test_workers_and_placement_change_no_figure_of_the_environment_s_own(train):
+def test_placement_changes_no_environment_metric(train):
     toy = ("task.name=toy/signal", "evaluation.episodes_per_invocation=3")
     first, second = train(*toy, SPLIT), train(*toy, PLACEMENTS[2], workers=2)
     assert first.state.final_env_metrics.keys() == first.state.absolute_env_metrics.keys() == {"accuracy"}
@@ -181,7 +181,7 @@ def test_workers_and_placement_change_no_figure_of_the_environment_s_own(train):
     assert [line.evaluation for line in first.lines] == [line.evaluation for line in second.lines]
 
 
-def test_classes_of_unlike_agents_share_by_class_in_any_placement(train):
+def test_classes_share_separately_in_any_placement(train):
     task = ("task.name=mpe/simple_adversary", "sharing.rule=all")
     runs = [train(*task, placement) for placement in PLACEMENTS[::2]]
     assert runs[0].sha256 == runs[1].sha256
@@ -203,7 +203,7 @@ def test_what_should_change_the_weights_does(train, change):
         ("placement.pack=1", "placement.pack=5"),
     ],
 )
-def test_a_placement_that_changes_on_resume_changes_no_weight(train, tmp_path, phase, before, after):
+def test_placement_changed_on_resume_changes_no_weight(train, tmp_path, phase, before, after):
     def last_wave(state):
         asked = [name for name in state.slots if name.startswith(("learn/policy", "learn/g", "learn/all"))]
         return state.round == 2 and part_of_run(state) == phase and bool(asked if phase == "learn" else state.slots)

@@ -25,7 +25,7 @@ def run(trained, marless, no_processes):
     return marless
 
 
-def test_every_attempt_of_a_run_is_on_its_timeline(run):
+def test_every_attempt_of_run_is_on_timeline(run):
     said = run("report", "--timeline", "first", "--rounds", "3")
     assert (said.code, said.out) == (0, ["runs/first/timeline.html"])
     page = Path("runs/first/timeline.html").read_text()
@@ -36,21 +36,21 @@ def test_every_attempt_of_a_run_is_on_its_timeline(run):
     assert sum(event["name"].startswith("sample/") for event in events) == 9
 
 
-def test_a_simulated_run_asks_for_the_tasks_of_the_real_one(run):
+def test_simulated_run_asks_for_real_tasks(run):
     found = json.loads(run(*SIMULATE, "first", "--rounds", "8", "--json").out[0])
     # Describe, initialise. 8 rounds of three rollouts and a learner. Evaluations before rounds 2, 4 and 6.
     assert (found["rollouts"], found["rounds"], found["requests"]) == (3, 8, 2 + 8 * 4 + 3)
     assert found["round_s_lowest"] <= found["round_s"] <= found["round_s_highest"]
 
 
-def test_a_run_that_went_on_with_other_workers_is_simulated_on_those(marless, processes):
+def test_run_continued_with_other_workers_is_simulated_so(marless, processes):
     """What set it up ran only on the first ones. Rollouts take longer than it takes to hand them out."""
     assert marless.train("first", *LONGER, "actors.num_envs=512").code == 0
     assert marless("resume", "first", "stop.rounds=11", "--workers", "2").code == 0
     assert marless(*SIMULATE, "first", "--rounds", "3").out[-3].startswith("2 functions at once")
 
 
-def test_more_rollouts_on_one_slot_take_longer_and_cost_more(run):
+def test_more_rollouts_on_one_slot_cost_more(run):
     said = run(*SIMULATE, "first", "--rollouts", "3,30", "--rounds", "5", "--json", "--timeline", "drawn.html")
     few, many = (json.loads(line) for line in said.out[:2])
     assert many["busy_s"]["sample"] > 5 * few["busy_s"]["sample"]
@@ -58,7 +58,7 @@ def test_more_rollouts_on_one_slot_take_longer_and_cost_more(run):
     assert said.out[2] == "drawn.html" and "sample/00029-00029" in Path("drawn.html").read_text()
 
 
-def test_a_simulation_is_a_table_and_says_what_it_is(run):
+def test_simulation_is_labelled_table(run):
     said = run(*SIMULATE, "first", "--rollouts", "3,6", "--concurrency", "100", "--latency", "aws", "--rounds", "4")
     assert said.out[0].split()[:4] == ["rollouts", "s", "a", "round"]
     assert [line.split()[0] for line in said.out[1:3]] == ["3", "6"]

@@ -54,7 +54,7 @@ def outcome(run):
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("rule", [SPLIT, WHOLE])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_run_is_the_same_with_any_bound_and_in_new_processes(tmp_path, name, rule):
+def test_run_is_same_with_any_bound_or_processes(tmp_path, name, rule):
     settings, runs = [*SETTINGS[name], rule], []
     for bound in BOUNDS:
         WARM.bound = bound
@@ -95,7 +95,7 @@ def side_by_side(folder, settings):
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("names", [("mappo", "mappo"), ("qmix", "qmix"), ("maddpg", "iql", "qmix")], ids=" ".join)
-def test_runs_of_one_name_that_share_a_process_are_those_that_have_one_each(tmp_path, names, bound):
+def test_runs_of_same_name_sharing_process_are_unchanged(tmp_path, names, bound):
     settings = [[*SETTINGS[name], f"seed={seed}", SPLIT] for seed, name in enumerate(names)]
     WARM.bound = bound
     together, gets = side_by_side(tmp_path / "together", settings)
@@ -119,7 +119,7 @@ def without_state_at_round_2(folder):
     return remove
 
 
-def test_a_run_whose_stored_state_is_gone_learns_from_what_was_kept_or_says_so(tmp_path):
+def test_run_with_lost_state_uses_cache_or_fails(tmp_path):
     settings = [*SETTINGS["mappo"], SPLIT]
     expected = drive(tmp_path / "sound", settings)
     warm = drive(tmp_path / "warm", settings, leave=without_state_at_round_2(tmp_path / "warm"))

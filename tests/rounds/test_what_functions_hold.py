@@ -87,7 +87,7 @@ def loaded_modules(tmp_path_factory):
         ("qmix", "whole"),
     ],
 )
-def test_networks_take_what_was_counted_and_not_three_times_as_much(tmp_path, name, rule):
+def test_networks_take_between_counted_and_triple_memory(tmp_path, name, rule):
     settings = settings_of(name, rule, *NETWORKS)
     state, peaks = measured(tmp_path, settings)
     least = counted(settings)
@@ -99,14 +99,14 @@ def test_networks_take_what_was_counted_and_not_three_times_as_much(tmp_path, na
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["ippo", "iql"])
-def test_what_agents_saw_takes_what_was_counted_and_not_three_times_as_much(tmp_path, name):
+def test_observations_take_between_counted_and_triple_memory(tmp_path, name):
     settings = settings_of(name, "packed", *SEEN)
     state, peaks = measured(tmp_path, settings)
     assert state.status == "finished"
     assert counted(settings)["learner"] < peaks["learner"] < 3 * counted(settings)["learner"]
 
 
-def test_a_run_that_its_learner_cannot_hold_ends_before_a_network_is_drawn(tmp_path):
+def test_run_too_large_for_learner_ends_before_training(tmp_path):
     settings = settings_of("mappo", "fused", *SEEN, "algorithm.hidden=[20000]", "functions.learner.memory_mb=128")
     state, peaks = measured(tmp_path, settings)
     assert (state.status, state.round, state.objects, peaks) == ("failed", 0, (), {})

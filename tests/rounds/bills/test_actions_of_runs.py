@@ -28,7 +28,7 @@ def graded(request, tmp_path, shell, capfd):
     return marless, tmp_path / "runs/r", request.param == "true", len((tmp_path / "asked").read_text().splitlines())
 
 
-def test_every_view_of_a_run_has_the_judges_own_count(graded):
+def test_every_view_of_run_has_count_of_judge(graded):
     marless, folder, kept, calls = graded
     summary = json.loads((folder / "summary.json").read_text())
     actions = summary["actions"]["judge"]
@@ -54,7 +54,7 @@ def test_every_view_of_a_run_has_the_judges_own_count(graded):
 
 
 @pytest.mark.parametrize("graded", ["true"], indirect=True)
-def test_a_kept_answer_that_cannot_be_read_is_found(graded):
+def test_unreadable_cached_answer_is_found(graded):
     marless, folder, _, _ = graded
     damaged = next((folder / "objects/answers").iterdir())
     damaged.write_bytes(b"\xc1")
@@ -73,7 +73,7 @@ def grade(question):
 """
 
 
-def test_a_question_of_two_tasks_at_once_is_billed_once(tmp_path, shell, capfd, processes):
+def test_question_of_two_tasks_is_billed_once(tmp_path, shell, capfd, processes):
     """Short episodes of few signals repeat, and tasks run side by side."""
     shell.cd(tmp_path)
     shell.export(ASKED=str(tmp_path / "asked"))

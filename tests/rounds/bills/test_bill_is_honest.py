@@ -82,7 +82,7 @@ class Account:
     ],
     ids=["split", "whole", "packed", "roles"],
 )
-def test_every_invocation_summary_trial_and_ledger_write_is_in_the_bill_to_the_last_digit(tmp_path, settings, kinds):
+def test_bill_counts_every_invocation_summary_trial_and_write(tmp_path, settings, kinds):
     WARM.keeps_objects = False  # as where functions are deployed, which the bill supposes
     backend = local.BACKEND.open(tmp_path, 1)
     try:

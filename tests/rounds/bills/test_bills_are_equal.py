@@ -35,7 +35,7 @@ def quantity(lines, name):
 
 
 @pytest.mark.slow
-def test_any_number_of_workers_is_billed_the_same_reads(marless, processes):
+def test_reads_are_billed_equally_for_any_workers(marless, processes):
     study(Path("all.toml"), *(setting(name, own) for name, own in SETTINGS.items()), head='seeds = "1"', base=TINY)
     assert marless("study", "all.toml", "--workers", "3").code == 0
     for name, own in SETTINGS.items():
@@ -57,7 +57,7 @@ def test_any_number_of_workers_is_billed_the_same_reads(marless, processes):
 @pytest.mark.parametrize(
     ("rule", "workers", "slots"), [("balanced", "1", "1 slot"), ("balanced", "2", "2 slots"), ("fused", "2", "")]
 )
-def test_the_line_of_a_bill_that_depends_on_slots_says_how_many_there_were(marless, rule, workers, slots):
+def test_bill_line_that_depends_on_slots_names_them(marless, rule, workers, slots):
     for command in ("train", "estimate"):
         said = marless(command, *TINY, f"placement.rule={rule}", "--workers", workers)
         assert "what this would cost on AWS Lambda" in "".join(said.out)

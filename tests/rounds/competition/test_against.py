@@ -56,7 +56,7 @@ def test_every_side_is_played_against_every_opponent(marless):
     assert all(play["returns"]["episodes"] == 8 and play["returns"]["ci95"] for play in found["plays"])
 
 
-def test_a_script_is_an_opponent_of_evaluations_and_of_cross_play(marless):
+def test_script_is_opponent_of_evaluations_and_cross_play(marless):
     script = "scripted_players:first"
     found = json.loads(marless("evaluate", "first", "--against", script, "--json").out[0])
     own = load_policy("runs/first")
@@ -74,7 +74,7 @@ def test_a_script_is_an_opponent_of_evaluations_and_of_cross_play(marless):
         ("scripted_players:nothing", "one or more of the legal actions"),
     ],
 )
-def test_a_script_that_cannot_play_is_refused_in_one_line(marless, script, message):
+def test_unplayable_script_is_refused_in_one_line(marless, script, message):
     for command in (("evaluate", "first", "--against", script), ("crossplay", "first", script)):
         said = marless(*command, "--episodes", "4")
         assert said.code == 2 and message in said.err[-1], said.err
@@ -90,7 +90,7 @@ def test_the_player_of_the_guide_plays(marless, folder):
     assert found.tolist() == [[True, False, False, True], [False, True, True, False]]
 
 
-def test_people_read_a_line_for_each_side_with_its_interval(marless):
+def test_people_read_line_per_side_with_interval(marless):
     said = marless("evaluate", "first", "--against", "random", "--against", "runs/second/policies.safetensors")
     assert said.out[0] == "first, policies of round 1, greedy, 8 episodes per line"
     assert [line.split()[:2] for line in said.out[2:6:2]] == [["adversary", "random"], ["agent", "random"]]

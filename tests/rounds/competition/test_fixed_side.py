@@ -139,7 +139,7 @@ def run(marless, name, *settings):
     return networks(f"runs/{name}/policies.safetensors")
 
 
-def test_against_policies_of_its_own_a_side_learns_what_it_learns_beside_them(marless):
+def test_side_learns_same_against_own_fixed_policies(marless):
     """In the first round no policy has learned: the fixed agents draw the same actions as in a run without sides."""
     before = run(marless, "before", "stop.rounds=0")
     undivided, fixed = run(marless, "undivided", "stop.rounds=1"), ("opponents.side=0", "opponents.policies=before")
@@ -149,7 +149,7 @@ def test_against_policies_of_its_own_a_side_learns_what_it_learns_beside_them(ma
     assert same(of(divided, "g00", "g01", "g02"), of(before, "g00", "g01", "g02"))
 
 
-def test_a_fixed_side_has_no_learner_and_never_changes(marless, no_processes):
+def test_fixed_side_has_no_learner_and_never_changes(marless, no_processes):
     source = run(marless, "source")
     fixed = ("opponents.side=0", "opponents.policies=runs/source/best_policies.safetensors", "placement.rule=split")
     found = run(marless, "longer", *fixed, "seed=7")
@@ -162,7 +162,7 @@ def test_a_fixed_side_has_no_learner_and_never_changes(marless, no_processes):
     assert marless("runs", "verify", "longer").code == 0
 
 
-def test_who_acted_at_random_has_no_policy_to_play(marless, no_processes):
+def test_random_side_has_no_policy_to_play(marless, no_processes):
     found = run(marless, "chance", "opponents.side=1")
     assert {name.split("/")[0] for name in found} == {"g00", "g01", "g02"}
     policy = load_policy("runs/chance")
@@ -177,7 +177,7 @@ def test_who_acted_at_random_has_no_policy_to_play(marless, no_processes):
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("placement", ["split", "whole"])
 @pytest.mark.parametrize("moment", [in_flight(0, "initialise"), in_flight(2, "sample")], ids=["first", "later"])
-def test_a_killed_run_goes_on_although_the_other_run_is_gone(tmp_path, sources, placement, moment):
+def test_killed_run_continues_without_other_run(tmp_path, sources, placement, moment):
     settings = (f"placement.rule={placement}", "placement.chain=1", "checkpoint_every=2")
     source = shutil.copytree(sources(), tmp_path / "other")
     expected = against(tmp_path / "undisturbed", source, *settings).drive()
@@ -189,7 +189,7 @@ def test_a_killed_run_goes_on_although_the_other_run_is_gone(tmp_path, sources, 
     assert stores_what_it_needs(tmp_path / "killed", again)
 
 
-def test_the_command_resumes_after_the_other_run_is_gone(marless):
+def test_command_resumes_after_other_run_is_gone(marless):
     run(marless, "first", "stop.rounds=1")
     fixed = ("opponents.side=1", "opponents.policies=first")
     expected = run(marless, "undisturbed", "stop.rounds=4", *fixed)
@@ -199,7 +199,7 @@ def test_the_command_resumes_after_the_other_run_is_gone(marless):
     assert same(networks("runs/second/policies.safetensors"), expected)
 
 
-def test_a_past_checkpoint_is_an_opponent_as_the_documentation_says(marless):
+def test_past_checkpoint_is_opponent_as_documented(marless):
     text = Path(__file__).parents[3].joinpath("docs/how-to/opponents.md").read_text(encoding="utf-8")
     recipe = text.split("## Against a past checkpoint\n")[1].split("```\n")[1].replace("200", "1").replace("400", "3")
     for line in recipe.splitlines():
@@ -244,7 +244,7 @@ BAD = {
 }
 
 
-def test_opponents_that_cannot_be_are_refused_in_a_line(marless, tmp_path):
+def test_impossible_opponents_are_refused_in_one_line(marless, tmp_path):
     run(marless, "first", "stop.rounds=0")
     run(marless, "chance", "stop.rounds=0", "opponents.side=1")
     (tmp_path / "notes.txt").write_text("no policies")

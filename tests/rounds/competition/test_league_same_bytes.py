@@ -34,7 +34,7 @@ def test_the_placement_changes_nothing_of_a_league(train, method):
         assert outcome(balanced) == outcome(split)
 
 
-def test_a_league_is_the_same_planned_or_in_messages(train):
+def test_league_is_same_planned_or_in_messages(train):
     split = train(*LEAGUE, "placement.rule=split")
     planned = train(*LEAGUE, "placement.rule=auto")
     inline = train(*LEAGUE, "placement.rule=fused", "placement.inline_objects=true", "checkpoint_every=2")
@@ -45,7 +45,7 @@ def test_a_league_is_the_same_planned_or_in_messages(train):
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("method", ["mappo", "qmix"])
-def test_a_script_in_the_league_is_met_with_the_same_bytes_for_any_placement(train, method):
+def test_league_script_has_same_bytes_for_any_placement(train, method):
     settings = (*LEAGUE, *METHODS[method], "league.script=scripted_players:first_two")
     split = train(*settings, "placement.rule=split")
     assert split.state.status == "finished", split.state.reason

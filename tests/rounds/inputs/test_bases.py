@@ -75,7 +75,7 @@ def test_the_placement_workers_and_a_kill_change_nothing(marless, tmp_path, meth
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("rule", ["all", "none"])
 @pytest.mark.parametrize("method", ["mappo", "gru", "numbers"])
-def test_a_run_begins_as_its_base_acts_and_publishes_what_base_and_difference_make(marless, tmp_path, method, rule):
+def test_run_begins_as_base_and_publishes_merged_weights(marless, tmp_path, method, rule):
     assert marless.train("pre", *METHODS[method], f"sharing.rule={rule}", "sharing.identity=true").code == 0
     team, base = stored("pre")
     settings = [*SIGNAL, *METHODS[method], *ADAPTED, "stop.rounds=2"]
@@ -101,7 +101,7 @@ def test_a_run_begins_as_its_base_acts_and_publishes_what_base_and_difference_ma
         assert name.endswith(("/clip",)) or not np.array_equal(after[name], before[name]), name
 
 
-def test_a_run_of_a_base_can_be_a_base(marless, tmp_path):
+def test_run_with_base_can_be_base(marless, tmp_path):
     assert marless.train("first", "sharing.rule=all").code == 0
     assert marless.train("pre", "base.policies=runs/first", "base.rank=1", "sharing.rule=all").code == 0
     _, base = stored("pre")
@@ -116,7 +116,7 @@ def test_a_run_of_a_base_can_be_a_base(marless, tmp_path):
 
 
 @pytest.mark.parametrize(("algorithm", "rank"), [("ippo", 4), ("mappo", 8)])
-def test_the_learners_object_is_smaller_than_two_fifths_of_that_of_whole_networks(tmp_path, marless, algorithm, rank):
+def test_learner_object_is_below_two_fifths_of_networks(tmp_path, marless, algorithm, rank):
     """At the default widths and three agents."""
     spread = ("task.name=mpe/simple_spread", "algorithm.hidden=[64,64]", f"algorithm.name={algorithm}", "stop.rounds=1")
     assert marless.train("pre", *spread).code == 0
@@ -131,7 +131,7 @@ def test_the_learners_object_is_smaller_than_two_fifths_of_that_of_whole_network
 @pytest.mark.parametrize(
     ("rates", "seeds"), [([1e-3, 1e-2], 2), pytest.param([1e-4, 3e-4, 1e-3, 1e-2], 8, marks=pytest.mark.conformance)]
 )
-def test_tenants_of_one_base_have_the_weights_of_each_alone_and_the_base_keeps_its_hash(marless, rates, seeds):
+def test_tenants_of_base_have_separate_weights_same_hash(marless, rates, seeds):
     assert marless.train("pre", "sharing.rule=all").code == 0
     head = f'seeds = "1-{seeds}"\npool.workers = 2\nvary.algorithm.lr = {rates}\n'
     common = (*SIGNAL[:-1], "base.policies=runs/pre", "sharing.identity=true", "stop.rounds=2")
@@ -181,7 +181,7 @@ def test_mistakes_are_one_line(marless):
     assert "critic/g00/w0 is" in refused("algorithm.name=ippo")
 
 
-def test_a_run_that_has_not_ended_well_is_no_base(marless):
+def test_run_that_ended_badly_is_no_base(marless):
     assert marless.train("x", "algorithm.lr=1e38").code == 1
     said = marless.train("b", "base.policies=x")
     assert (said.code, said.err) == (2, ["marless: base.policies: x is no finished run; train it to its end first"])

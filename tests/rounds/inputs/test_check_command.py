@@ -39,7 +39,7 @@ def test_entities_are_counted_with_their_features(marless):
     assert rows["equality"] == "random play cannot prove that the entities of a block are equal"
 
 
-def test_the_last_line_trains_with_the_length_that_nothing_states(marless):
+def test_last_line_trains_with_length_that_nothing_states(marless):
     said = marless("check", f"{PROMISES}Kept", *SMALL[1:])
     assert rows_of(said)["horizon"] == (
         "an episode has at most 4 steps (stated nowhere, so this check takes the longest episode of random play)"
@@ -87,14 +87,14 @@ def test_algorithms_are_those_that_could_learn_the_task(marless):
         ("Picture", "warning: agent 'a' observes a number outside its observation_space"),
     ],
 )
-def test_what_a_run_would_not_notice_is_a_warning(marless, name, warning):
+def test_problem_that_run_would_miss_is_warning(marless, name, warning):
     said = marless("check", f"{PROMISES}{name}")
     assert said.code == 0
     assert warning in " ".join(line.strip() for line in said.out)
     assert said.out[-1].endswith(f"train task.name=pettingzoo:{PROMISES}{name} task.options.horizon=4")
 
 
-def test_a_rollout_that_takes_longer_than_an_actor_may_is_a_warning(marless):
+def test_rollout_longer_than_actor_limit_is_warning(marless):
     settings = ("functions.actor.timeout_s=0.1", "actors.num_envs=100000", "functions.actor.memory_mb=10240")
     said = marless("check", f"{PROMISES}Kept", *settings)
     assert "warning: a rollout takes" in " ".join(said.out)
@@ -121,7 +121,7 @@ def test_what_cannot_be_trained_is_one_line(marless, line, problem):
     assert problem in said.err[0]
 
 
-def test_an_estimate_without_a_length_says_what_train_says(marless):
+def test_estimate_without_length_says_same_as_train(marless):
     said = marless("estimate", f"task.name=pettingzoo:{PROMISES}Endless", "--workers", "1")
     [line] = said.err
     assert said.code == 2

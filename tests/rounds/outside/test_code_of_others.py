@@ -15,7 +15,7 @@ TASK = "pettingzoo:untidy_environments"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("placement", ["split", "whole"])
-def test_what_an_environment_does_to_its_process_changes_no_weight(tmp_path, processes, placement):
+def test_process_changes_by_environment_change_no_weight(tmp_path, processes, placement):
     options = [*SMALL, "stop.rounds=2", f"placement.rule={placement}"]
     tidy = train(tmp_path / "tidy", [*options, f"task.name={TASK}:tidy"])
     folder, mask = Path.cwd(), os.umask(0o22)
@@ -29,7 +29,7 @@ def test_what_an_environment_does_to_its_process_changes_no_weight(tmp_path, pro
     assert os.umask(mask) == mask
 
 
-def test_a_run_whose_environment_replaces_functions_fails_in_one_line_and_says_which(tmp_path):
+def test_environment_that_replaces_functions_fails_in_one_line(tmp_path):
     original = np.tanh
     options = [*SMALL, "stop.rounds=3", f"task.name={TASK}:patching"]
     run = train(tmp_path / "run", options, back_end=backend("inline").open)

@@ -26,7 +26,7 @@ def prepared(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("way", "name"), _CELLS)
-def test_a_command_goes_on_without_a_stream_and_says_what_was_lost(prepared, way, name):
+def test_command_continues_without_stream_and_tells_loss(prepared, way, name):
     assert streams.broken(way, name, streams.outcome(way, name, prepared)) == ""
 
 

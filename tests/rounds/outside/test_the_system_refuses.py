@@ -12,14 +12,14 @@ from marless.output import OUTPUT
 
 
 @pytest.mark.parametrize("command", [["train"], ["runs"], ["status", "r"], ["evaluate", "r"]])
-def test_a_folder_of_runs_that_is_a_link_to_nothing_is_named(marless, command):
+def test_runs_folder_that_is_dangling_link_is_named(marless, command):
     Path("runs").symlink_to("/scratch/nobody/runs")
     said = marless(*command)
     assert (said.code, said.err) == (2, ["marless: runs is a link to /scratch/nobody/runs, which is not there"])
 
 
 @pytest.mark.parametrize("command", [["train"], ["runs"], ["status", "r"]])
-def test_a_folder_of_runs_that_is_a_file_is_named(marless, command):
+def test_runs_folder_that_is_file_is_named(marless, command):
     Path("runs").write_text("", encoding="utf-8")
     said = marless(*command)
     assert (said.code, said.err) == (2, ["marless: runs is a file, not a folder"])
@@ -52,7 +52,7 @@ def test_a_study_may_not_lie_below_a_file(marless):
         (errno.EMFILE, "ulimit -n"),
     ],
 )
-def test_a_limit_of_the_system_is_the_users_to_correct_with_or_without_a_file(number, advice):
+def test_system_limit_is_for_user_to_correct(number, advice):
     for error in (OSError(number, os.strerror(number)), OSError(number, os.strerror(number), "/x/y")):
         assert of_the_system(error)
         assert os.strerror(number) in one_line(error) and advice in one_line(error)
@@ -64,7 +64,7 @@ def test_other_errors_of_the_system_are_internal():
     assert not of_the_system(OSError(errno.ECHILD, "No child processes"))
 
 
-def test_a_command_whose_words_were_lost_says_so_by_its_code(marless, monkeypatch):
+def test_exit_code_tells_that_output_was_lost(marless, monkeypatch):
     full = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115
     monkeypatch.setattr("sys.stdout", full)
     said = marless("config")
@@ -75,7 +75,7 @@ def test_a_command_whose_words_were_lost_says_so_by_its_code(marless, monkeypatc
     assert OUTPUT.problem and marless("--version").code == 0
 
 
-def test_a_run_with_a_name_of_the_users_is_found_and_its_commands_are_quoted(marless):
+def test_user_named_run_is_found_and_quoted(marless):
     marless.train("r")
     Path("runs/r").rename("runs/a b")
     assert marless("status", "a b").code == 0

@@ -44,14 +44,14 @@ def outcome(run):
         ((PACKED, "placement.inline_objects=true"), 2),
     ],
 )
-def test_neither_the_placement_nor_the_number_of_workers_changes_a_byte(train, placement, workers):
+def test_placement_and_workers_change_no_byte(train, placement, workers):
     assert outcome(train(*LAGGING, *placement, workers=workers)) == outcome(train(*LAGGING, SPLIT))
 
 
 @pytest.mark.parametrize(
     "variant", [each if each in QUICK else pytest.param(each, marks=pytest.mark.conformance) for each in VARIANTS]
 )
-def test_what_is_learned_in_another_way_has_the_same_bytes_in_every_placement(train, variant):
+def test_other_learning_settings_have_placement_independent_bytes(train, variant):
     apart = train(*LAGGING, *VARIANTS[variant], SPLIT)
     assert outcome(train(*LAGGING, *VARIANTS[variant], "placement.rule=balanced", workers=2)) == outcome(apart)
     assert [bool(line.learners) for line in apart.lines] == [False] * 2 + [True] * (len(apart.lines) - 2)
@@ -59,7 +59,7 @@ def test_what_is_learned_in_another_way_has_the_same_bytes_in_every_placement(tr
     assert variant != "rollouts by noise" or len({line.rollouts for line in apart.lines}) > 1
 
 
-def test_each_lag_learns_something_else_and_none_is_no_lag(train):
+def test_each_lag_learns_differently_and_zero_is_none(train):
     lags = [train(*LAGGING, SPLIT, f"pipeline.lag={lag}") for lag in range(3)]
     assert len({run.sha256 for run in lags}) == 3
     # Rounds that only sampled left the weights as they were, so the rounds after them were sampled by the same ones.
@@ -70,13 +70,13 @@ def test_each_lag_learns_something_else_and_none_is_no_lag(train):
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("placement", [(SPLIT,), (PACKED, "placement.inline_objects=true")], ids=" ".join)
 @pytest.mark.parametrize("moment", [(1, "sample"), (2, "learn"), (4, "learn")])
-def test_a_killed_run_goes_on_to_the_same_end(train, tmp_path, placement, moment):
+def test_killed_run_continues_to_same_end(train, tmp_path, placement, moment):
     options = [*SMALL, *LAGGING, *placement]
     assert in_flight(*moment)(drive(tmp_path, options, leave=in_flight(*moment)).state)
     assert outcome(drive(tmp_path, options, workers=2)) == outcome(train(*LAGGING, SPLIT))
 
 
-def test_a_run_that_goes_on_in_another_placement_or_after_its_end_goes_on_alike(train, tmp_path):
+def test_run_continued_in_other_placement_is_equal(train, tmp_path):
     lagging = (*LAGGING, "algorithm.lr_schedule=constant")  # which else falls over the run's rounds
     drive(tmp_path, [*SMALL, *lagging, SPLIT], leave=in_flight(3, "learn"))
     drive(tmp_path, [*SMALL, *lagging, "placement.rule=fused", "stop.rounds=5"], workers=2)
@@ -85,7 +85,7 @@ def test_a_run_that_goes_on_in_another_placement_or_after_its_end_goes_on_alike(
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"torn"), lambda path: path.unlink()])
-def test_a_round_that_waits_to_be_learned_and_was_lost_is_sampled_again(train, tmp_path, damage):
+def test_lost_waiting_round_is_sampled_again(train, tmp_path, damage):
     """Rounds after 3, the last checkpoint, may be lost."""
     options = [*SMALL, *LAGGING, PACKED]
     drive(tmp_path, options, leave=in_flight(4, "learn"))
@@ -100,7 +100,7 @@ def test_a_round_that_waits_to_be_learned_and_was_lost_is_sampled_again(train, t
     assert outcome(resumed) == outcome(train(*LAGGING, SPLIT))
 
 
-def test_only_what_is_still_to_be_learned_is_left_in_storage(tmp_path):
+def test_storage_keeps_only_rounds_still_to_learn(tmp_path):
     trained = drive(tmp_path, [*SMALL, *LAGGING, PACKED])
     assert stores_what_it_needs(tmp_path, trained)
     keys = sorted({ref.key for ref in trained.state.durable_refs})

@@ -34,7 +34,7 @@ def test_placement_packing_and_workers_change_no_weight(train, learning):
     assert runs[0].sha256 != train(*options, "pipeline.micro_batch=0").sha256
 
 
-def test_any_number_of_workers_and_objects_inside_messages_change_no_weight(train):
+def test_workers_and_inlined_objects_change_no_weight(train):
     alone = train(*STREAMED)
     assert train(*STREAMED, workers=3).sha256 == alone.sha256
     assert train(*STREAMED, "placement.inline_objects=true", "checkpoint_every=3").sha256 == alone.sha256
@@ -45,7 +45,7 @@ def test_any_number_of_workers_and_objects_inside_messages_change_no_weight(trai
     assert balanced.lines[-1].learners == 3 * 2 + 2
 
 
-def test_a_round_of_one_micro_batch_is_summed_once(train):
+def test_single_micro_batch_is_summed_once(train):
     one = train(*ONE_STEP, "actors.rollouts=2", "pipeline.micro_batch=8", "placement.rule=packed")
     assert one.lines[-1].invocations == 2 + 1 + 1
     assert one.sha256 == train(*ONE_STEP, "actors.rollouts=2", "pipeline.micro_batch=2").sha256
@@ -62,7 +62,7 @@ def test_a_round_of_one_micro_batch_is_summed_once(train):
     ids=["sums are asked for", "some are made", "all are folded"],
 )
 @pytest.mark.parametrize("after", [(), ("placement.rule=packed",)], ids=["as before", "placed otherwise"])
-def test_a_run_killed_between_samples_and_sums_comes_to_the_same_weights(train, tmp_path, moment, after):
+def test_run_killed_before_sums_has_same_weights(train, tmp_path, moment, after):
     options = [*SMALL, "stop.rounds=4", *STREAMED]
     left = drive(tmp_path, options, workers=2, leave=lambda state: state.round == 2 and moment(state.slots))
     assert left.state.status == "running" and left.state.slots

@@ -68,7 +68,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_run_that_is_stopped_at_random_moments_comes_to_the_same_bytes(tmp_path, whole, seed):
+def test_randomly_stopped_run_has_same_bytes(tmp_path, whole, seed):
     trained, withdrawn = stopped_at_random(tmp_path / "run", random.Random(seed), 1, inline.BACKEND)
     assert trained.state.status == "finished" and withdrawn
     assert (trained.sha256, trained.lines[-1].agent_returns) == (whole.sha256, whole.lines[-1].agent_returns)
@@ -76,7 +76,7 @@ def test_a_run_that_is_stopped_at_random_moments_comes_to_the_same_bytes(tmp_pat
 
 
 @pytest.mark.slow
-def test_workers_of_a_stopped_run_end_the_attempts_that_they_have_begun(tmp_path, processes, whole):
+def test_workers_of_stopped_run_finish_their_attempts(tmp_path, processes, whole):
     trained, withdrawn = stopped_at_random(tmp_path / "run", random.Random(4), 2, local.BACKEND)
     assert trained.state.status == "finished" and withdrawn
     assert (trained.sha256, trained.state.final) == (whole.sha256, whole.state.final)

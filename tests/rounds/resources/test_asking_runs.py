@@ -16,7 +16,7 @@ KEPT = (*RUN, "resources.judge.serve=judges:at_random", "resources.judge.keep=tr
 inline = backend("inline").open
 
 
-def test_a_run_that_heard_a_judge_who_answers_at_random_is_repeated_from_its_answers(tmp_path, calls):
+def test_run_with_random_judge_repeats_from_its_answers(tmp_path, calls):
     first = train(tmp_path / "first", KEPT, back_end=inline)
     asked = calls()
     assert len(asked) == len(set(asked))
@@ -29,7 +29,7 @@ def test_a_run_that_heard_a_judge_who_answers_at_random_is_repeated_from_its_ans
 
 
 @pytest.mark.parametrize("round_", [0, 1, 2])
-def test_a_run_that_is_killed_in_a_round_asks_no_question_twice(tmp_path, calls, round_):
+def test_run_killed_in_round_repeats_no_question(tmp_path, calls, round_):
     train(tmp_path / "run", KEPT, leave=lambda state: state.round == round_ and bool(state.slots), back_end=inline)
     train(tmp_path / "run", KEPT, back_end=inline)
     assert len(calls()) == len(set(calls()))
@@ -43,13 +43,13 @@ def test_how_a_resource_is_asked_changes_no_weight(tmp_path, calls):
     assert len(calls()) > 2 * once
 
 
-def test_a_judge_that_gives_no_answer_ends_the_run_with_its_cause(tmp_path, calls):
+def test_judge_without_answer_ends_run_with_cause(tmp_path, calls):
     state = train(tmp_path, [*RUN, "resources.judge.serve=judges:raises", "attempts=2"], back_end=inline).state
     assert state.status == "failed"
     assert "ResourceFault: resource 'judge': ValueError: no idea (3 attempts)" in state.reason
 
 
-def test_an_environment_that_asks_what_the_run_lacks_ends_it_with_one_line(tmp_path):
+def test_unknown_resource_of_environment_ends_run_in_line(tmp_path):
     state = train(tmp_path, [*RUN, "resources.jury.serve=judges:grade"], back_end=inline).state
     assert "the run has no resource 'judge'; it has jury" in state.reason
     assert Resource(serve="judges:grade").slots == 1
@@ -62,7 +62,7 @@ def test_grades_are_part_of_what_is_learned(tmp_path, calls):
     assert calls()
 
 
-def test_a_bill_counts_what_the_judge_counts_also_after_failed_and_killed_attempts(tmp_path, calls):
+def test_bill_matches_judge_after_failed_and_killed_attempts(tmp_path, calls):
     """One question in seven has no answer at first, and then its task is tried again."""
     settings = [*RUN, "resources.judge.serve=judges:fails_at_first", "resources.judge.keep=true"]
     once = [*settings, "resources.judge.attempts=1", "attempts=10"]
@@ -74,7 +74,7 @@ def test_a_bill_counts_what_the_judge_counts_also_after_failed_and_killed_attemp
     assert len(calls()) > answered
 
 
-def test_rounds_that_are_played_again_hear_the_answers_of_the_run(tmp_path, shell, calls):
+def test_repeated_rounds_receive_answers_of_run(tmp_path, shell, calls):
     """The judge answers at random, and the rounds are compared with what the run recorded."""
     shell.cd(tmp_path)
     assert main(["train", *KEPT, "--backend", "inline", "--run", "heard"]) == 0
@@ -83,7 +83,7 @@ def test_rounds_that_are_played_again_hear_the_answers_of_the_run(tmp_path, shel
     assert calls() == asked
 
 
-def test_runs_in_threads_of_one_process_are_graded_by_their_own_judges(tmp_path):
+def test_runs_in_threads_use_their_own_judges(tmp_path):
     """Each has the weights that it has alone."""
     common = [*SMALL, "task.name=matrix/penalty", "task.judge=judge", "stop.rounds=4", "actors.rollouts=2"]
 

@@ -27,7 +27,7 @@ def recorded_changes(run):
     return json.loads(Path(f"runs/{run}/plan.json").read_text())["changes"]
 
 
-def test_a_run_continues_with_a_changed_judge_only_by_the_flag(command, shell):
+def test_changed_judge_needs_flag_to_continue(command, shell):
     judge("1")
     assert command("train", *RUN, "--run", "asked").code == 0
     fingerprint = json.loads(Path("runs/asked/plan.json").read_text())["environment_fingerprint"]
@@ -49,7 +49,7 @@ def test_a_run_continues_with_a_changed_judge_only_by_the_flag(command, shell):
     assert (back["before"], back["after"], back["round"]) == (there["after"], before, 2)
 
 
-def test_a_run_continues_with_a_mended_environment_by_the_flag_and_says_so(command, shell):
+def test_fixed_environment_needs_flag_and_is_reported(command, shell):
     judge("1")
     game, named = Path("a_changing_game.py"), "task.name=pettingzoo:a_changing_game:quiz"
     game.write_text("from asking_games import quiz\n")
@@ -71,7 +71,7 @@ def test_a_run_continues_with_a_mended_environment_by_the_flag_and_says_so(comma
     assert f"played {sentence}." in command("compare", "played").out
 
 
-def test_a_record_of_changed_code_that_is_removed_later_is_found(command, shell):
+def test_removed_record_of_changed_code_is_found(command, shell):
     judge("1")
     assert command("train", *RUN, "--run", "asked").code == 0
     judge("2")
@@ -91,7 +91,7 @@ def test_the_report_names_the_judge_s_code(command):
 
 
 @pytest.mark.parametrize(("name", "edited"), [("marker", "a_changing_rubric.py"), ("grader", "a_changing_level.txt")])
-def test_a_judge_s_helper_and_data_are_its_code_too(command, shell, name, edited):
+def test_helper_and_data_of_judge_are_its_code(command, shell, name, edited):
     shell.forget(f"a_changing_{name}", "a_changing_rubric")
     read = "def grade(question):\n    return open('a_changing_level.txt', 'rb').read()\n"
     Path(f"a_changing_{name}.py").write_text(f"import a_changing_rubric\n{read}")
@@ -110,7 +110,7 @@ def test_a_judge_s_helper_and_data_are_its_code_too(command, shell, name, edited
     assert command("resume", "asked", "stop.rounds=3").code == 0
 
 
-def test_a_comparison_names_the_code_in_which_runs_differ(command, shell):
+def test_comparison_names_code_that_differs(command, shell):
     for run, seed in (("one", 1), ("two", 2)):
         shell.forget("a_changing_judge")
         judge(seed)

@@ -38,7 +38,7 @@ def busy():
         yield server
 
 
-def test_a_run_that_is_to_stop_waits_for_no_service(tmp_path, busy, processes):
+def test_stopping_run_waits_for_no_service(tmp_path, busy, processes):
     opened = []
 
     def open_(folder, workers):

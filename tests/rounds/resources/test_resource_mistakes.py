@@ -47,7 +47,7 @@ def test_without_bubblewrap_a_run_says_what_installs_it(train, shell, tmp_path):
     assert "apt-get install bubblewrap" in said.err[0]
 
 
-def test_a_proxy_that_cannot_be_used_is_named_before_anything_begins(train, shell):
+def test_unusable_proxy_is_named_before_start(train, shell):
     shell.export(http_proxy="socks5://me:secret@proxy.example")
     said = train("resources.judge.http=http://judge.example/")
     assert (said.code, len(said.err)) == (2, 1) and "secret" not in said.err[0]
@@ -55,7 +55,7 @@ def test_a_proxy_that_cannot_be_used_is_named_before_anything_begins(train, shel
 
 
 @needs_stockfish
-def test_an_engine_among_the_games_of_debian_is_named(train, shell, tmp_path):
+def test_engine_in_games_folder_of_debian_is_named(train, shell, tmp_path):
     if not STOCKFISH.startswith("/usr/games/"):
         pytest.skip("stockfish lies elsewhere")
     shell.export(PATH=str(tmp_path))
@@ -63,7 +63,7 @@ def test_an_engine_among_the_games_of_debian_is_named(train, shell, tmp_path):
     assert said.code == 2 and said.err[0].endswith(f"or not on the PATH; name it {STOCKFISH}")
 
 
-def test_a_judge_that_never_answers_ends_the_run_in_one_line(train, processes):
+def test_silent_judge_ends_run_in_one_line(train, processes):
     said = train("resources.judge.serve=judges:hangs", "resources.judge.timeout_s=0.2", "attempts=1")
     assert said.code == 1
     (line,) = said.err

@@ -37,13 +37,13 @@ def finished(tmp_path_factory):
     return folder
 
 
-def test_the_files_of_a_run_are_those_that_are_damaged_here(finished):
+def test_damaged_kinds_cover_all_files_of_run(finished):
     kinds = set(kinds_of_files(finished / "runs/r"))
     assert {kind for kind in kinds if "/" not in kind} - {".lock", "best_policies.safetensors"} <= set(KINDS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_file_is_one_line_whoever_reads_it(finished, tmp_path, shell, capfd, kind):
+def test_damaged_file_is_one_line_for_every_reader(finished, tmp_path, shell, capfd, kind):
     files = kinds_of_files(finished / "runs/r")
     path = files.get(kind, [next(path for paths in files.values() for path in paths if "learner" in path.name)])[0]
     marless, asked = Commands(capfd), {**(SLOW if kind in IN_PAGES else {}), **COMMANDS}
@@ -58,7 +58,7 @@ def test_a_damaged_file_is_one_line_whoever_reads_it(finished, tmp_path, shell, 
             assert not any("internal error" in line for line in said.err), f"{name} of {kind}, {how}: {said.err}"
 
 
-def test_a_damaged_summary_is_said_and_does_not_keep_a_run_from_going_on(finished, tmp_path, shell, capfd):
+def test_damaged_summary_is_reported_and_run_continues(finished, tmp_path, shell, capfd):
     shutil.copytree(finished, tmp_path / "copy", symlinks=True)
     shell.cd(tmp_path / "copy")
     summary = tmp_path / "copy/runs/r/summary.json"
@@ -73,7 +73,7 @@ def test_a_damaged_summary_is_said_and_does_not_keep_a_run_from_going_on(finishe
     assert marless("runs", "verify", "r").code == 0
 
 
-def test_a_configuration_that_was_edited_is_no_longer_that_of_the_run(finished, tmp_path, shell, capfd):
+def test_edited_configuration_no_longer_belongs_to_run(finished, tmp_path, shell, capfd):
     """Even one that is valid, such as an empty file, of which commands would read the defaults."""
     shutil.copytree(finished, tmp_path / "copy", symlinks=True)
     shell.cd(tmp_path / "copy")
@@ -84,7 +84,7 @@ def test_a_configuration_that_was_edited_is_no_longer_that_of_the_run(finished, 
     assert said.code == 1 and "config.toml was edited after the run began" in said.out[0]
 
 
-def test_a_damaged_line_between_others_is_named_and_one_at_the_end_was_cut_off(finished, tmp_path, shell, capfd):
+def test_damaged_line_is_named_but_truncated_end_accepted(finished, tmp_path, shell, capfd):
     shutil.copytree(finished, tmp_path / "copy", symlinks=True)
     shell.cd(tmp_path / "copy")
     path = tmp_path / "copy/runs/r/metrics.jsonl"

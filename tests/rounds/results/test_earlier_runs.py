@@ -58,7 +58,7 @@ def test_an_earlier_run_is_read(marless, unpack, run):
 
 
 @pytest.mark.parametrize("run", [pytest.param("finished", marks=needs_kernels), "judged", "league"])
-def test_the_policies_of_an_earlier_run_are_played_and_exported(marless, unpack, run):
+def test_policies_of_earlier_run_are_played_and_exported(marless, unpack, run):
     unpack(run)
     played = marless("evaluate", run, "--episodes", "4", "--trust", "--workers", "1", "--json")
     assert (as_json(played)["round"], as_json(played)["episodes"]) == (RUNS[run][0], 4)
@@ -67,7 +67,7 @@ def test_the_policies_of_an_earlier_run_are_played_and_exported(marless, unpack,
 
 
 @pytest.mark.parametrize("run", ["interrupted", "killed"])
-def test_an_earlier_run_is_not_continued_unless_the_user_says_so(marless, unpack, run):
+def test_earlier_run_continues_only_on_request(marless, unpack, run):
     unpack(run)
     said = marless("resume", run, "--workers", "1")
     assert said.code == 2 and len(said.err) == 1
@@ -77,7 +77,7 @@ def test_an_earlier_run_is_not_continued_unless_the_user_says_so(marless, unpack
 
 @needs_kernels
 @pytest.mark.parametrize("run", ["interrupted", "killed"])
-def test_an_earlier_run_that_is_continued_has_the_weights_of_the_earlier_program(marless, unpack, run):
+def test_continued_earlier_run_has_earlier_weights(marless, unpack, run):
     unpack(run)
     began = json.loads((Path("runs") / run / "plan.json").read_text())["code_sha256"]
     assert marless("resume", run, "--workers", "1", "--changed-code").code == 0
@@ -88,7 +88,7 @@ def test_an_earlier_run_that_is_continued_has_the_weights_of_the_earlier_program
     assert {change["round"] for change in changes.values()} == {5}
 
 
-def test_an_earlier_study_is_compared_with_an_earlier_run(marless, unpack):
+def test_earlier_study_is_compared_with_earlier_run(marless, unpack):
     with tarfile.open(GOLDENS / "studied.tar.gz") as archive:
         archive.extractall("studies", filter="data")
     comparison = as_json(marless("compare", "studied", "--json"))["comparison"]
@@ -112,7 +112,7 @@ def write_as_a_newer_program(run, place):
 
 
 @pytest.mark.parametrize("place", ["plan.json", "state", "checkpoint"])
-def test_a_run_of_a_newer_program_is_refused_in_one_line(marless, unpack, place):
+def test_run_of_newer_program_is_refused(marless, unpack, place):
     unpack("interrupted")
     write_as_a_newer_program(Path("runs/interrupted"), place)
     sentence = "was written by a newer MARLess (format 2; this one reads 1); install the newer one"

@@ -28,7 +28,7 @@ def test_only_evaluations_have_the_options_whatever_the_placement(train):
     assert train(*toy, LONG, workers=2).state.final == longer.state.final
 
 
-def test_what_was_evaluated_is_said_and_evaluate_plays_it_unless_it_is_told_otherwise(marless):
+def test_evaluate_repeats_stated_evaluation_unless_told_otherwise(marless):
     said = marless.train("part", SHORT, LONG)
     assert sum("(greedy, horizon=9)" in line for line in said.out) == 1  # the evaluation after round 2
     assert "greedy, horizon=9, 4 episodes" in " ".join(" ".join(said.out).split())

@@ -19,7 +19,7 @@ def arrays(folder):
     return dict(np.load(f"exports/{folder}/episodes.npz"))
 
 
-def test_policies_are_written_with_a_player_and_nothing_is_replaced(marless, tmp_path):
+def test_policies_are_written_with_player_and_replace_nothing(marless, tmp_path):
     marless.train("a")
     said = marless("export", "a", "--to", "safetensors")
     assert (said.code, said.out[-1]) == (0, "exports/a-safetensors")
@@ -43,7 +43,7 @@ def test_policies_are_written_with_a_player_and_nothing_is_replaced(marless, tmp
     assert (best.code, json.loads((tmp_path / "best/policies.json").read_text())["round"]) == (0, "best")
 
 
-def test_greedy_episodes_are_those_of_the_policy_and_repeat(marless):
+def test_greedy_episodes_are_of_policy_and_repeat(marless):
     marless.train("a", "task.options.masked=true")
     assert marless("export", "a", "--to", "npz", "--episodes", "70", "--greedy").code == 0
     assert marless("export", "a", "--to", "npz", "--episodes", "70", "--greedy", "--out", "exports/again").code == 0
@@ -65,7 +65,7 @@ def test_greedy_episodes_are_those_of_the_policy_and_repeat(marless):
     assert data["final/state"].shape == (70, data["state"].shape[1])
 
 
-def test_an_agent_that_leaves_is_not_alive_after_its_termination(marless):
+def test_departed_agent_is_not_alive_after_termination(marless):
     marless.train("a", "task.options.elimination=true", "task.agents=3")
     assert marless("export", "a", "--to", "npz", "--episodes", "40").code == 0
     data = arrays("a-npz")
@@ -96,7 +96,7 @@ def test_parquet_has_the_numbers_of_npz(marless):
     assert final["length"].to_pylist() == np.diff(data["episode_starts"]).tolist()
 
 
-def test_stored_rounds_are_written_where_a_replay_buffer_keeps_them(marless):
+def test_stored_rounds_are_written_from_replay_buffer(marless):
     marless.train("a", "algorithm.name=iql", "algorithm.buffer_size=130", "actors.rollout_length=7")
     last = marless("export", "a", "--to", "npz", "--rounds", "3-4")
     assert (last.code, last.err) == (0, []) and last.out[-2].endswith("as the run stored them")
@@ -137,7 +137,7 @@ def headers(run, round_):
 
 
 @pytest.mark.packages
-def test_every_agent_has_a_table_that_says_where_each_row_is_from(trained, tmp_path, shell, capfd):
+def test_every_agent_has_table_with_origin_of_rows(trained, tmp_path, shell, capfd):
     parquet = pytest.importorskip("pyarrow.parquet")
     shell.cd(tmp_path)
     marless = Commands(capfd)
@@ -178,7 +178,7 @@ def test_the_first_round_that_plays_otherwise_is_refused(trained, tmp_path, shel
     assert not Path("exports").exists()
 
 
-def test_rounds_of_damaged_objects_are_refused_in_one_line(marless, tmp_path):
+def test_rounds_with_damaged_objects_are_refused(marless, tmp_path):
     marless.train("a", "algorithm.name=iql")
     path = next((tmp_path / "runs/a/objects/rounds/000000/sample").iterdir())
     path.write_bytes(path.read_bytes()[:-1] + b"?")
@@ -207,7 +207,7 @@ def trained(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG.values(), ids=WRONG)
-def test_a_mistake_is_one_line_and_nothing_is_written(trained, shell, capfd, arguments, message):
+def test_mistake_is_one_line_and_writes_nothing(trained, shell, capfd, arguments, message):
     shell.cd(trained)
     said = Commands(capfd)("export", "a", *arguments)
     assert (said.code, len(said.err)) == (2, 1)

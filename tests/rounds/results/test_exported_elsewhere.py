@@ -28,7 +28,7 @@ def program():
 
 
 @pytest.mark.slow
-def test_a_policy_that_sorts_entities_has_its_return_in_mpe2(marless):
+def test_entity_sorting_policy_has_its_return_in_mpe2(marless):
     pytest.importorskip("onnxruntime")
     evaluation = ("evaluation.every=30", "evaluation.episodes=32", f"evaluation.final_episodes={FINAL_EPISODES}")
     assert marless("train", *TASK, *evaluation, "stop.rounds=30", "--run", "sorted", "--workers", "1").code == 0

@@ -71,7 +71,7 @@ def somebody_elses():
 
 
 @pytest.mark.parametrize("command", PLAYS, ids=lambda command: command[0])
-def test_a_run_from_elsewhere_is_played_when_it_is_trusted(marless, command):
+def test_foreign_run_is_played_when_trusted(marless, command):
     run = somebody_elses()
     words = [word.replace("RUN", run) for word in command]
     refused = marless(*words)
@@ -105,7 +105,7 @@ def test_commands_that_only_read_call_nothing(marless, command):
     assert not Path("called").exists()
 
 
-def test_ones_own_run_is_played_wherever_it_is_copied_or_moved(marless, tmp_path):
+def test_own_run_is_played_after_copy_or_move(marless, tmp_path):
     shutil.move("runs/mine", tmp_path / "elsewhere")
     shutil.copytree(tmp_path / "elsewhere", "runs/renamed")
     for run in (str(tmp_path / "elsewhere"), "renamed"):
@@ -121,7 +121,7 @@ def test_a_changed_configuration_has_no_seal(marless):
     assert "not made by you" in marless("evaluate", "mine").err[0]
 
 
-def test_a_run_that_names_no_code_of_others_is_played_unasked(marless):
+def test_run_without_foreign_code_is_played_unasked(marless):
     settings = ("task.name=toy/signal", *SETTINGS, "stop.rounds=1", "--run", "plain", "--workers", "1")
     assert marless("train", *settings).code == 0
     assert not Path("runs/plain/.seal").exists()
@@ -137,7 +137,7 @@ def test_the_same_in_python(marless):
     assert api.evaluate("gift", workers=1, trust=True).round == 1
 
 
-def test_without_a_place_for_the_key_runs_are_asked_about(marless, shell):
+def test_runs_need_confirmation_without_place_for_key(marless, shell):
     shell.export(XDG_STATE_HOME="/dev/null")
     assert "not made by you" in marless("evaluate", "mine").err[0]
 

@@ -59,19 +59,19 @@ def test_the_run_plays_on_with_its_key(keyed):
     assert api.load_policy("runs/k").task.options == {"api_key": "<api_key>"}
 
 
-def test_a_dataset_without_the_key_is_one_of_the_task(keyed):
+def test_dataset_without_key_is_dataset_of_task(keyed):
     assert keyed("export", "k", "--to", "npz", "--episodes", "8", "--out", "data").code == 0
     said = keyed("train", *KEYED, "offline.dataset=data", "algorithm.name=bc", "--backend", "inline", "--run", "bc")
     assert said.code == 0, said.err
 
 
-def test_an_error_with_the_key_in_it_is_told_without(marless):
+def test_error_is_shown_without_the_key(marless):
     said = marless("train", *KEYED, "task.options.fails=true", "--backend", "inline", "--run", "k")
     assert said.code != 0 and "<task.options.api_key>" in "\n".join(said.err)
     assert_plain(said)
 
 
-def test_what_an_environment_prints_here_is_no_part_of_the_output(marless):
+def test_prints_of_environment_are_not_in_output(marless):
     said = marless("train", *KEYED, "task.options.prints=true", "--backend", "inline", "--run", "k", "--json")
     assert said.code == 0
     events = [json.loads(line)["event"] for line in said.out]
@@ -80,7 +80,7 @@ def test_what_an_environment_prints_here_is_no_part_of_the_output(marless):
     assert_plain(said)
 
 
-def test_a_configuration_with_a_name_in_place_of_the_key_is_refused(marless):
+def test_configuration_with_name_for_key_is_refused(marless):
     shown = marless("config", *KEYED)
     assert_plain(shown)
     Path("given.toml").write_text("\n".join(shown.out), encoding="utf-8")
@@ -88,7 +88,7 @@ def test_a_configuration_with_a_name_in_place_of_the_key_is_refused(marless):
     assert said.code == 2 and "task.options.api_key has its name for a value" in said.err[0]
 
 
-def test_keys_that_are_unknown_are_shown_and_not_obeyed(marless):
+def test_unknown_keys_are_shown_and_ignored(marless):
     Path("bad.toml").write_text('"\\u001b[2J\\nforged" = 1\n', encoding="utf-8")
     said = marless("train", "bad.toml")
     assert said.code == 2 and len(said.err) == 1

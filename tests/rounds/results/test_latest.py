@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 
-def test_where_the_latest_run_was_removed_the_newest_is_named(marless, no_processes):
+def test_newest_run_replaces_removed_latest(marless, no_processes):
     for name in ("old", "new"):
         assert marless.train(name, "stop.rounds=1").code == 0
     shutil.rmtree("runs/new")

@@ -64,7 +64,7 @@ def test_ledgers_are_opened_once(marless):
     assert listed(marless, "a") == ({"a": 2}, 0)
 
 
-def test_a_row_is_that_of_the_ledger_whatever_the_index_says(marless):
+def test_row_follows_ledger_over_index(marless):
     first = marless("runs").out
     assert marless("runs").out == first
     assert marless("resume", "a", "stop.rounds=4").code == 0
@@ -86,12 +86,12 @@ def test_an_index_that_cannot_be_read_is_none(marless, damage):
     assert listed(marless)[1] == 0
 
 
-def test_an_index_that_cannot_be_written_is_not_missed(marless):
+def test_unwritable_index_is_not_missed(marless):
     Path("cache").touch()
     assert listed(marless) == listed(marless) == ({"a": 2, "b": 3}, 2)
 
 
-def test_what_changed_a_moment_ago_is_not_in_the_index(marless):
+def test_very_recent_changes_are_not_indexed(marless):
     Path("runs/a/ledger.sqlite").touch()
     assert listed(marless)[1] == 2
     assert listed(marless)[1] == 1

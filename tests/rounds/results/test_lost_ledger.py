@@ -62,7 +62,7 @@ LOSSES = (without_ledger, empty_ledger, ledger_without_items)
 
 
 @pytest.mark.parametrize("lose", LOSSES)
-def test_a_begun_run_without_its_ledger_is_not_begun_again(marless, lose):
+def test_begun_run_without_ledger_is_not_restarted(marless, lose):
     lose()
     before = contents()
     for command in ("resume six stop.rounds=8", "status six", "runs verify six", "evaluate six"):
@@ -77,7 +77,7 @@ def test_a_begun_run_without_its_ledger_is_not_begun_again(marless, lose):
 
 
 @pytest.mark.parametrize("evidence", ["objects", "policies.safetensors", "bill.json", "attempts.jsonl"])
-def test_any_trace_of_a_round_shows_that_a_run_began(marless, evidence):
+def test_any_trace_of_round_shows_run_began(marless, evidence):
     without_ledger()
     for path in Path("runs/six").iterdir():
         if path.name not in (evidence, "plan.json", "config.toml"):
@@ -92,7 +92,7 @@ def test_what_a_message_says_still_works_does(marless):
     assert marless("train", "runs/six/config.toml", "stop.rounds=1", "--run", "anew", "--workers", "1").code == 0
 
 
-def test_a_run_that_was_killed_before_its_first_commit_begins(marless):
+def test_run_killed_before_first_commit_begins(marless):
     without_ledger()
     for path in Path("runs/six").iterdir():
         if path.name not in ("plan.json", "config.toml"):
@@ -100,7 +100,7 @@ def test_a_run_that_was_killed_before_its_first_commit_begins(marless):
     assert marless("resume", "six", "--workers", "1").code == 0
 
 
-def test_a_driver_does_not_begin_over_the_objects_of_a_run():
+def test_driver_does_not_restart_over_objects_of_run():
     world = World(make_plan("stop.rounds=2"))
     world.finish()
     stored = dict(world.storage)
@@ -119,7 +119,7 @@ def test_nor_does_the_coordinator_in_the_cloud():
     assert dict(world.storage.dict) == stored
 
 
-def test_a_study_leaves_a_run_without_its_ledger_as_it_is(marless):
+def test_study_leaves_run_without_ledger_unchanged(marless):
     study(Path("s.toml"), setting("a", ["algorithm.lr=0.01"]), head="seeds = [1]\npool.workers = 1\n")
     assert marless("study", "s.toml").code == 0
     (run,) = Path("studies/s/runs").iterdir()
@@ -133,7 +133,7 @@ def test_a_study_leaves_a_run_without_its_ledger_as_it_is(marless):
     assert (run / "metrics.jsonl").read_bytes() == metrics
 
 
-def test_an_older_ledger_is_not_ok_and_its_policies_are_not_played(marless):
+def test_older_ledger_is_not_ok_and_not_played(marless):
     older_ledger()
     said = marless("runs", "verify", "six")
     lost = "the ledger ends at round 4, summary.json of round 6 and metrics.jsonl of round 6: a part of it was lost"
@@ -144,7 +144,7 @@ def test_an_older_ledger_is_not_ok_and_its_policies_are_not_played(marless):
     assert any(lost in line for line in marless("status", "six").out)
 
 
-def test_a_run_with_an_older_ledger_goes_on_from_there_and_says_so(marless):
+def test_run_with_older_ledger_continues_and_says_so(marless):
     whole = json.loads(Path("runs/six/summary.json").read_text())["weights_sha256"]
     for path in Path("runs/six").glob("ledger.sqlite*"):
         path.unlink()

@@ -48,7 +48,7 @@ def test_only_exact_runs_continue_on_another_processor(marless, tmp_path, shell,
 
 
 @pytest.mark.slow
-def test_a_worker_without_kernels_is_turned_away_and_one_that_rounds_otherwise_serves_exact_runs(marless, tmp_path):
+def test_other_processors_serve_only_exact_runs_with_kernels(marless, tmp_path):
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
     shutil.copytree(SUPPORT.parents[1] / "marless", tmp_path / "without" / "marless", ignore=ignored)
     (tmp_path / "config/marless").mkdir(parents=True)

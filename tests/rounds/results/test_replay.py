@@ -23,7 +23,7 @@ def trained(marless, name, *settings):
     assert marless.train(name, *settings).code == 0
 
 
-def test_it_draws_every_state_of_the_episodes_and_the_same_again(marless):
+def test_replay_draws_every_state_repeatably(marless):
     trained(marless, "a", *MPE)
     said = marless("replay", "a", "--episodes", "2")
     assert (said.code, said.out, said.err) == (0, ["runs/a/replay.gif"], [])
@@ -109,7 +109,7 @@ def test_a_mistake_is_one_line_and_writes_nothing(marless, shell, words, line):
     assert not list(Path().glob("*.*")) and not Path("runs/a/replay.gif").exists()
 
 
-def test_a_window_plays_until_it_is_closed_and_then_the_file_is_written(marless, shell):
+def test_window_plays_until_closed_then_file_is_written(marless, shell):
     pygame = pytest.importorskip("pygame")
     trained(marless, "a", *MPE)
     shell.export(SDL_VIDEODRIVER="dummy")

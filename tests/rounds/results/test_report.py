@@ -52,7 +52,7 @@ def a_study(path, rounds, agents, arms=("0.001", "0.01"), seeds=2):
             a_folder(path / f"lr-{lr}-s{seed}", lines, seed, [f"algorithm.lr={lr}"], replay=b"x" * 50_000)
 
 
-def test_the_latest_run_becomes_a_page_that_gives_its_figures_and_its_command(marless, tmp_path):
+def test_latest_run_becomes_page_with_figures_and_command(marless, tmp_path):
     marless.train("a", "seed=3")
     said = marless("report")
     assert (said.code, said.out) == (0, ["report.html"])
@@ -67,14 +67,14 @@ def test_the_latest_run_becomes_a_page_that_gives_its_figures_and_its_command(ma
     assert weights[0] in page
 
 
-def test_a_page_of_the_same_run_has_the_same_bytes(marless, tmp_path):
+def test_same_run_gives_same_page_bytes(marless, tmp_path):
     marless.train("a")
     marless("report", "a", "--out", "one.html")
     marless("report", "runs/a", "--out", "two.html")
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
 
 
-def test_runs_that_do_not_fit_into_a_page_are_counted(marless, tmp_path, monkeypatch):
+def test_runs_beyond_page_limit_are_counted(marless, tmp_path, monkeypatch):
     monkeypatch.setattr(document, "BUDGET", 250_000)
     a_study(tmp_path / "studies/s/runs", 21, 2)  # each with a replay of 67,000 characters
     marless("report", "s", "--out", "s.html")
@@ -84,7 +84,7 @@ def test_runs_that_do_not_fit_into_a_page_are_counted(marless, tmp_path, monkeyp
     assert int(re.search(r"(\d+) runs? without a section, for the page to stay small", page)[1]) == 4 - sections
 
 
-def test_a_study_is_compared_and_its_runs_have_sections(marless, tmp_path):
+def test_study_is_compared_and_its_runs_have_sections(marless, tmp_path):
     a_study(tmp_path / "studies/s/runs", 21, 2)
     said = marless("report", "s", "--out", "s.html")
     assert (said.code, said.out) == (0, ["s.html"])
@@ -101,7 +101,7 @@ def test_a_study_is_compared_and_its_runs_have_sections(marless, tmp_path):
         assert page.count(f'id="run-{position}"') == 1
 
 
-def test_a_run_that_has_not_ended_is_named_beside_the_others(marless, tmp_path):
+def test_unfinished_run_is_named_next_to_others(marless, tmp_path):
     a_study(tmp_path / "studies/s/runs", 21, 2)
     a_folder(tmp_path / "studies/s/runs/late", [a_line(1)], summary={"status": "running"})
     marless("report", "s", "--out", "s.html")
@@ -111,7 +111,7 @@ def test_a_run_that_has_not_ended_is_named_beside_the_others(marless, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_page_of_32_long_runs_is_smaller_than_5_megabytes(marless, tmp_path):
+def test_page_of_32_runs_is_below_5_megabytes(marless, tmp_path):
     a_study(tmp_path / "studies/s/runs", 130, 8, ("0.001", "0.002", "0.003", "0.004"), 8)
     assert marless("report", "s", "--out", "s.html").code == 0
     page = (tmp_path / "s.html").read_text()

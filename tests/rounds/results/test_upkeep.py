@@ -44,7 +44,7 @@ def names(said):
     return [line.split()[0] for line in said.out[1:]]
 
 
-def test_the_list_is_filtered_and_sorted_and_names_studies(marless, study):
+def test_list_is_filtered_sorted_and_names_studies(marless, study):
     (Path("runs/first") / "large").write_bytes(b"x" * 5_000_000)
     said = marless("runs")
     assert said.out[0].split() == ["run", "status", "final", "return", "size"]
@@ -60,7 +60,7 @@ def test_the_list_is_filtered_and_sorted_and_names_studies(marless, study):
     assert rows["first"]["bytes"] > 5_000_000 and rows["second"]["task"] == "mpe/simple"
 
 
-def test_a_run_is_removed_after_a_question_and_latest_is_the_newest_that_is_left(marless):
+def test_run_is_removed_after_question_and_latest_updated(marless):
     assert Path("runs/latest").resolve().name == "second"
     refused = marless("runs", "remove", "second")
     assert (refused.code, refused.err) == (2, ["marless: no terminal to confirm on; pass --yes"])
@@ -72,7 +72,7 @@ def test_a_run_is_removed_after_a_question_and_latest_is_the_newest_that_is_left
     assert list(Path("runs").iterdir()) == []
 
 
-def test_nothing_is_removed_where_a_run_is_driven_or_unknown(marless, study):
+def test_driven_or_unknown_run_is_not_removed(marless, study):
     with RunFolder(Path("runs/second")).driving():
         said = marless("runs", "remove", "first", "second", "--yes")
         assert said.code == 2 and "second is in use by another process" in said.err[0]
@@ -83,7 +83,7 @@ def test_nothing_is_removed_where_a_run_is_driven_or_unknown(marless, study):
     assert RunFolder(Path("runs/first")).begun and study.is_dir()
 
 
-def test_a_study_goes_with_its_runs_and_links_are_not_followed(marless, study, tmp_path):
+def test_study_is_removed_with_runs_without_following_links(marless, study, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "kept").touch()
@@ -96,7 +96,7 @@ def test_a_study_goes_with_its_runs_and_links_are_not_followed(marless, study, t
     assert (outside / "first" / "plan.json").exists()
 
 
-def test_a_removal_that_was_cut_short_is_no_run_and_the_next_one_finishes_it(marless):
+def test_interrupted_removal_is_finished_by_next_removal(marless):
     removal.remove(Path("runs/second"), delete=lambda path: (path / "summary.json").unlink())
     said = marless("runs")
     advice = "1 command cut short left files; delete them with: marless runs remove"
@@ -105,7 +105,7 @@ def test_a_removal_that_was_cut_short_is_no_run_and_the_next_one_finishes_it(mar
     assert sorted(path.name for path in Path("runs").iterdir()) == ["first", "latest"]
 
 
-def test_what_two_removals_of_one_run_at_once_do_is_done_once_and_said_twice(marless):
+def test_simultaneous_removals_happen_once_and_report_twice(marless):
     said = []
 
     def meanwhile(path):
@@ -123,7 +123,7 @@ def test_what_two_removals_of_one_run_at_once_do_is_done_once_and_said_twice(mar
         pass
 
 
-def test_what_a_killed_archive_or_a_run_on_its_way_back_leaves_is_deleted_by_the_next_or_by_remove(marless):
+def test_leftovers_of_killed_archive_are_deleted_later(marless):
     part, arriving = Path(".archiving-first.tar.gz-0123abcd"), Path("runs/.arriving-first-0123abcd")
     part.write_bytes(b"a part")
     arriving.mkdir()
@@ -138,7 +138,7 @@ def test_what_a_killed_archive_or_a_run_on_its_way_back_leaves_is_deleted_by_the
     assert list(Path("elsewhere").iterdir()) == []
 
 
-def test_an_archive_brings_a_run_back_and_equal_runs_are_equal_files(marless):
+def test_archive_restores_run_and_equal_runs_are_equal(marless):
     before = {path.name: path.read_bytes() for path in Path("runs/first").iterdir() if path.is_file()}
     assert marless("runs", "archive", "first").out == ["first.tar.gz"]
     os.utime("runs/first/summary.json", (1, 1))
@@ -157,7 +157,7 @@ def test_an_archive_brings_a_run_back_and_equal_runs_are_equal_files(marless):
     assert marless("resume", "first", "stop.rounds=2", "--workers", "1").code == 0
 
 
-def test_what_is_no_archive_of_a_run_is_refused_and_leaves_nothing(marless):
+def test_file_that_is_no_archive_is_refused(marless):
     body = bytearray()
     assert marless("runs", "archive", "first").code == 0
     body += Path("first.tar.gz").read_bytes()
@@ -227,7 +227,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("oddity", ODD)
-def test_an_odd_archive_is_refused_in_one_short_line_and_leaves_nothing(oddity, marless):
+def test_odd_archive_is_refused_in_one_short_line(oddity, marless):
     ODD[oddity]()
     shutil.rmtree("runs/first")
     said = marless("runs", "restore", "odd.tar.gz")
@@ -239,7 +239,7 @@ def test_an_odd_archive_is_refused_in_one_short_line_and_leaves_nothing(oddity, 
 @pytest.mark.parametrize(
     ("seed", "count"), [(1, 20), *(pytest.param(seed, 150, marks=pytest.mark.slow) for seed in (2, 3))]
 )
-def test_an_archive_with_a_changed_header_is_unpacked_below_runs_or_refused_in_one_line(seed, count, marless):
+def test_archive_with_changed_header_stays_below_runs(seed, count, marless):
     draw = random.Random(seed)
     assert marless("runs", "archive", "first").code == 0
     shutil.rmtree("runs/first")
@@ -265,7 +265,7 @@ def test_an_archive_with_a_changed_header_is_unpacked_below_runs_or_refused_in_o
         assert {path.name for path in Path.cwd().iterdir()} == outside
 
 
-def test_a_file_where_the_folder_of_runs_would_be_is_named_and_not_the_archive(marless):
+def test_file_in_place_of_runs_folder_is_named(marless):
     assert marless("runs", "archive", "first").code == 0
     shutil.rmtree("runs")
     Path("runs").write_text("notes")

@@ -56,7 +56,7 @@ def test_another_origin_is_found(marless, field):
     assert said.code == 1 and "plan.json does not match its hash in the ledger" in said.out[0]
 
 
-def test_a_field_that_a_later_program_adds_changes_no_hash(marless):
+def test_field_added_by_later_program_changes_no_hash(marless):
     class Later(Identity, frozen=True, kw_only=True):
         cluster: str | None = None
 
@@ -64,7 +64,7 @@ def test_a_field_that_a_later_program_adds_changes_no_hash(marless):
     assert plan_hash(msgspec.json.decode(text, type=Later)) == plan_hash(RunFolder(Path("runs/first")).identity())
 
 
-def test_a_run_of_an_earlier_program_is_ok_and_said_not_to_be_covered(marless):
+def test_run_of_earlier_program_is_ok_but_uncovered(marless):
     with sqlite3.connect("runs/first/ledger.sqlite") as connection:
         connection.execute("DELETE FROM items WHERE item = 'files'")
     connection.close()
@@ -81,7 +81,7 @@ def test_a_run_that_went_on_is_ok(marless):
 
 
 @pytest.mark.parametrize("name", ["bill.json", "summary.json", "evaluations.json"])
-def test_a_kill_before_a_file_is_written_leaves_it_ok(marless, monkeypatch, name):
+def test_kill_before_file_is_written_leaves_run_ok(marless, monkeypatch, name):
     """The ledger has the new hashes already, and the files after this one are old too."""
     write = RunFolder.write
 
@@ -97,7 +97,7 @@ def test_a_kill_before_a_file_is_written_leaves_it_ok(marless, monkeypatch, name
     assert not [line for line in marless("runs", "verify", "first").out if "does not match its hash" in line]
 
 
-def test_a_kill_in_the_midst_of_a_round_leaves_the_attempts_before_it_ok(marless, monkeypatch):
+def test_kill_within_round_leaves_earlier_attempts_ok(marless, monkeypatch):
     from marless.reports.attempts import AttemptLog
 
     record = AttemptLog.record

@@ -30,7 +30,7 @@ def command(shell, tmp_path, capfd):
     return Commands(capfd)
 
 
-def test_later_seeds_of_a_study_are_refused_until_the_code_is_put_back(command):
+def test_later_study_seeds_are_refused_until_code_returns(command):
     Path("judge_of_seeds.py").write_text(
         "from rubric_of_seeds import GRADE\n\ndef grade(question):\n    return GRADE\n"
     )

@@ -24,7 +24,7 @@ def alone(tmp_path_factory):
     return hashes(folder)
 
 
-def test_every_run_of_a_study_has_the_weights_of_the_run_alone(marless, tmp_path, alone):
+def test_study_runs_have_weights_of_separate_runs(marless, tmp_path, alone):
     study(tmp_path / "all.toml", *settings_of(EACH_ONCE))
     said = marless("study", "all.toml", "--json")
     assert (said.code, said.err) == (0, [])
@@ -35,7 +35,7 @@ def test_every_run_of_a_study_has_the_weights_of_the_run_alone(marless, tmp_path
 
 
 @pytest.mark.slow
-def test_a_study_that_is_killed_goes_on_to_the_same_weights(tmp_path, alone):
+def test_killed_study_continues_to_same_weights(tmp_path, alone):
     study(tmp_path / "all.toml", *settings_of(EACH_ONCE))
     draw = random.Random(3)
     for _ in range(3):
@@ -86,7 +86,7 @@ LOGGER = Misplaced(UNLOGGED)
 
 
 @pytest.mark.slow
-def test_a_logger_that_fails_is_told_once_with_the_runs_that_it_failed_for(marless, tmp_path, monkeypatch):
+def test_failing_logger_is_reported_once_with_its_runs(marless, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setitem(registry.BUILT_IN, "csv", __name__)
         study(tmp_path / "logged.toml", setting("a", []), head=LOGGED)
@@ -116,7 +116,7 @@ class Stuck(Logger):
         raise ConnectionError
 
 
-def test_a_study_waits_once_for_loggers_that_do_not_answer(marless, tmp_path, monkeypatch):
+def test_study_waits_once_for_silent_loggers(marless, tmp_path, monkeypatch):
     stuck = Stuck()
     monkeypatch.setattr(progress_csv, "LOGGER", stuck)
     monkeypatch.setattr(run_log, "PATIENCE_S", 3.0)
@@ -145,7 +145,7 @@ def test_json_tells_of_a_logger_too(marless, tmp_path, monkeypatch):
     assert unlogged == {"a-s1": [], **{name: ["csv"] for name in UNLOGGED}}
 
 
-def test_successive_halving_stops_all_but_the_best_and_records_why(marless, tmp_path):
+def test_successive_halving_keeps_best_and_records_reasons(marless, tmp_path):
     rates = [setting(f"lr{rate}", [f"algorithm.lr={rate}"]) for rate in ("0.0001", "0.01", "0.003")]
     path = tmp_path / "lr.toml"
     study(path, *rates, head='seeds = "1-2"\nhalving.rungs = [3]\npool.workers = 2\n')
@@ -165,7 +165,7 @@ def test_successive_halving_stops_all_but_the_best_and_records_why(marless, tmp_
 
 
 @pytest.mark.slow
-def test_an_owner_s_cap_holds_for_all_of_the_owner_s_runs(marless, tmp_path):
+def test_owner_cap_holds_for_all_owned_runs(marless, tmp_path):
     settings = [setting("a", [], "anna"), setting("b", [], "ben")]
     study(tmp_path / "caps.toml", *settings, head='seeds = "1-2"\n')
     assert marless("study", "caps.toml").code == 0
@@ -185,7 +185,7 @@ def test_an_owner_s_cap_holds_for_all_of_the_owner_s_runs(marless, tmp_path):
     assert min(by_run[run]["rounds"] if run in by_run else 0 for run in ("a-s1", "a-s2")) < 4
 
 
-def test_more_seeds_join_a_study_and_other_settings_do_not(marless, tmp_path):
+def test_study_accepts_more_seeds_but_not_other_settings(marless, tmp_path):
     study(tmp_path / "some.toml", setting("a", []), head='seeds = "1"\n')
     assert marless("study", "some.toml").code == 0
     study(tmp_path / "some.toml", setting("a", []), head='seeds = "1-2"\n')

@@ -42,7 +42,7 @@ def marless(tmp_path, shell, capfd):
 
 
 @pytest.mark.slow
-def test_every_task_is_an_ablation_that_goes_on_and_one_table_is_over_all(marless):
+def test_suite_is_ablation_per_task_with_one_table(marless):
     said = marless("study", "small.toml", "--workers", "2")
     assert (said.code, said.out[-1]) == (0, "studies/small")
     root = Path("studies/small")
@@ -71,7 +71,7 @@ def test_every_task_is_an_ablation_that_goes_on_and_one_table_is_over_all(marles
         ("all+constant:2@split", "ours+none", "there is no arm called 'ours+none'"),
     ],
 )
-def test_a_bad_suite_is_one_line_and_leaves_nothing(marless, old, new, says):
+def test_bad_suite_is_one_line_and_leaves_nothing(marless, old, new, says):
     Path("small.toml").write_text(SUITE.replace(old, new))
     said = marless("study", "small.toml")
     assert (said.code, len(said.err)) == (2, 1) and says in said.err[0]
@@ -85,7 +85,7 @@ def test_what_is_for_one_task_is_refused(marless):
     assert said.code == 2 and "compares rules, on this machine or on Ray; leave --stop" in said.err[0]
 
 
-def test_the_suite_that_is_shipped_has_eight_tasks_and_more_and_every_arm_can_run():
+def test_shipped_suite_has_eight_tasks_with_runnable_arms():
     shipped = rules_file.load(SHIPPED)
     assert len(shipped.tasks) >= 8
     for task in shipped.tasks:
