@@ -38,7 +38,7 @@ def written(monkeypatch):
     return made
 
 
-def test_the_adapter_and_the_plain_loop_play_the_same_episodes(written):
+def test_adapter_and_plain_loop_play_same_episodes(written):
     task = EnvTask(name="pettingzoo:benchmarks.adapters.masked_games:Written")
     plan = draw(registry.make(task, 1), 30)
     raw = parallel(Written)
@@ -68,7 +68,7 @@ def test_a_plan_has_legal_actions_only():
         assert not ladder.agents
 
 
-def test_a_game_of_turns_is_played_to_its_end_in_each_episode():
+def test_turn_game_is_played_to_its_end():
     from pettingzoo.classic import tictactoe_v3
 
     plan = draw(registry.make(ENTRIES["tic-tac-toe"].task, 1), 40)
@@ -77,7 +77,7 @@ def test_a_game_of_turns_is_played_to_its_end_in_each_episode():
     assert all(5 <= length <= 9 for length in plan.lengths)
 
 
-def test_rates_are_counted_for_each_subject_in_every_repetition():
+def test_rates_are_counted_per_subject_and_repetition():
     played = {"raw": 0, "adapter": 0}
 
     def stepper(name):
@@ -92,7 +92,7 @@ def test_rates_are_counted_for_each_subject_in_every_repetition():
     assert played["raw"] == played["adapter"] > 2
 
 
-def test_an_entry_of_a_package_that_is_not_installed_is_named(monkeypatch, capsys):
+def test_entry_of_missing_package_is_named(monkeypatch, capsys):
     entry = pettingzoo("nobody_has_this.game_v1:parallel_env", ("nobody",))
     monkeypatch.setitem(ENTRIES, "nobody", entry)
     monkeypatch.setattr("sys.argv", ["adapters", "nobody"])

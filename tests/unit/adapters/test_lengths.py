@@ -39,7 +39,7 @@ def named(factory, **options):
     ],
     ids=lambda value: value.name.rpartition(":")[2] if isinstance(value, EnvTask) else None,
 )
-def test_the_length_is_taken_from_where_the_environment_says_it_and_that_place_is_named(task, horizon, source):
+def test_length_comes_from_environment_with_named_source(task, horizon, source):
     spec, remark = registry.describe(task)
     assert spec.horizon == horizon
     assert f"at most {horizon} steps ({source})" in remark
@@ -54,18 +54,18 @@ def test_the_length_is_taken_from_where_the_environment_says_it_and_that_place_i
         (relay("LengthInside"), 17),
     ],
 )
-def test_what_the_user_or_pettingzoos_own_name_says_comes_first_and_without_a_word(task, horizon):
+def test_user_or_pettingzoo_length_wins_silently(task, horizon):
     spec, remark = registry.describe(task)
     assert (spec.horizon, remark) == (horizon, "")
 
 
-def test_a_limit_that_is_no_whole_number_says_nothing():
+def test_limit_that_is_no_whole_number_is_ignored():
     with pytest.raises(ValueError, match=r"Unlimited does not say how long an episode is: add task\.options\.horizon"):
         registry.make(named("Unlimited"), 1)
 
 
 @pytest.mark.parametrize("last_action", [False, True])
-def test_the_task_that_describes_the_environment_tells_the_user(last_action):
+def test_describing_task_tells_user_the_length(last_action):
     task = EnvTask(name="pettingzoo:stated.lengths:Attribute", last_action=last_action)
     address = {"id": "i", "output": "o", "run": "r", "round": 0, "timeout_s": 9.0, "seed": 1}
     order = make_task(DescribeTask, **address, environment=task)
@@ -80,7 +80,7 @@ def test_the_check_names_the_place_too(caplog):
     assert caplog.text.count("an episode has at most 21 steps (Attribute.episode_limit=21)") == 1
 
 
-def test_a_factory_that_needs_arguments_is_not_called_without_them():
+def test_factory_that_needs_arguments_is_not_called():
     with pytest.raises(ValueError, match=r"the factory needs size, rules: set task\.options\.size, or if that is no"):
         registry.make(named("needs"), 1)
     with pytest.raises(ValueError, match=r"the factory needs rules: set task\.options\.rules"):
@@ -99,13 +99,13 @@ def test_a_factory_that_needs_arguments_is_not_called_without_them():
         ("pettingzoo:json", "'json' belongs to Python's own library"),
     ],
 )
-def test_a_module_named_as_a_factory_says_what_it_offers(name, answer):
+def test_module_named_as_factory_lists_its_factories(name, answer):
     with pytest.raises(ValueError, match=answer.format(SPREAD)) as refused:
         factory_of(name)
     assert "\n" not in str(refused.value)
 
 
-def test_a_state_that_is_no_array_of_numbers_is_none():
+def test_state_that_is_no_numeric_array_is_none():
     assert registry.spec(relay("Tabled")).state_size == 0
     environment = registry.make(relay("Tabled"), 1)
     assert environment.reset(np.random.default_rng(0)).state is None

@@ -35,12 +35,12 @@ def returns(task, steps=40):
 
 @pytest.mark.parametrize("form", PLACES)
 @pytest.mark.parametrize("does", ["choice", "choices"])
-def test_no_illegal_action_is_taken_wherever_the_mask_stands(form, does):
+def test_no_illegal_action_for_any_mask_place(form, does):
     assert set(returns(game(form, does=does)).reshape(-1)) == {1.0}
 
 
 @pytest.mark.parametrize("form", TURN_FORMS)
-def test_no_illegal_action_is_taken_in_turns_wherever_the_mask_stands(form):
+def test_no_illegal_action_in_turns_for_any_mask(form):
     assert set(returns(turns(form)).reshape(-1)) == {0.0, 1.0}
 
 
@@ -48,7 +48,7 @@ def test_without_masks_illegal_actions_are_taken():
     assert -100.0 in returns(game("none"))
 
 
-def test_an_observation_next_to_a_mask_keeps_its_other_entries():
+def test_observation_next_to_mask_keeps_other_entries():
     kind = registry.spec(game("third")).classes[0]
     assert kind.observation_size == 4  # the two numbers of "observation" and the two of "goal"
     assert registry.spec(game("obs")).classes[0].observation_size == 2
@@ -77,7 +77,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("form", REFUSED)
-def test_a_mask_that_cannot_be_used_is_one_line(form):
+def test_unusable_mask_is_one_line(form):
     kind, says = REFUSED[form]
     with pytest.raises(kind, match=says) as refused:
         returns(game(form))
@@ -89,7 +89,7 @@ def test_a_mask_may_hold_any_kind_of_number(form):
     assert set(returns(game(form)).reshape(-1)) == {1.0}
 
 
-def test_an_entry_that_sounds_like_a_mask_is_named_in_a_remark():
+def test_mask_like_entry_is_named_in_remark():
     says = "'legal_moves' of agent 'a' is not read as a mask of its actions; if it is one, name it 'action_mask'"
     assert says in registry.describe(game("another name"))[1]
     assert says in registry.describe(game("another name in infos"))[1]
@@ -97,7 +97,7 @@ def test_an_entry_that_sounds_like_a_mask_is_named_in_a_remark():
 
 
 @pytest.mark.parametrize("form", PLACES)
-def test_act_and_the_view_take_the_masks_of_training(tmp_path, form):
+def test_act_and_view_use_masks_of_training(tmp_path, form):
     task = game(form)
     spec = registry.spec(task)
     (tmp_path / "policies.safetensors").write_bytes(export(TeamFile(task=task, spec=spec, team=TEAM), networks(spec)))

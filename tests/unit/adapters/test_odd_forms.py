@@ -53,7 +53,7 @@ def expected_line(environment):
 
 
 @pytest.mark.parametrize("number", QUICK)
-def test_an_environment_of_an_odd_form_plays_legal_actions_or_one_line_names_the_cause(number):
+def test_odd_environment_plays_legally_or_names_the_cause(number):
     environment = Odd(number)
     if says := expected_line(environment):
         with pytest.raises((EnvironmentFault, Unsupported)) as raised:
@@ -68,7 +68,7 @@ def test_an_environment_of_an_odd_form_plays_legal_actions_or_one_line_names_the
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", SLOW)
-def test_an_environment_of_an_odd_form_trains_or_one_line_names_the_cause(number, tmp_path, shell):
+def test_odd_environment_trains_or_names_the_cause(number, tmp_path, shell):
     shell.cd(tmp_path)
     settings = {"actors": {"num_envs": 2}, "stop": {"rounds": 1}, "evaluation": {"episodes": 2, "final_episodes": 4}}
     task = {"name": "pettingzoo:odd_forms:Odd", "options": {"number": number}}
@@ -86,7 +86,7 @@ def test_an_environment_of_an_odd_form_trains_or_one_line_names_the_cause(number
 
 @pytest.mark.parametrize(("source", "says"), MODULES.items())
 @pytest.mark.parametrize("name", ["odd_zoo:pond", "odd_zoo.pond:make", "odd_zoo.pond"])
-def test_a_module_whose_import_fails_names_the_cause_however_it_is_named(tmp_path, shell, source, says, name):
+def test_failing_import_names_cause_for_any_spelling(tmp_path, shell, source, says, name):
     (tmp_path / "odd_zoo").mkdir()
     (tmp_path / "odd_zoo" / "__init__.py").touch()
     (tmp_path / "odd_zoo" / "pond.py").write_text(source)
@@ -98,7 +98,7 @@ def test_a_module_whose_import_fails_names_the_cause_however_it_is_named(tmp_pat
     assert "has no factory" not in str(raised.value)
 
 
-def test_a_module_that_there_is_not_stays_a_missing_factory(tmp_path, shell):
+def test_missing_module_stays_missing_factory(tmp_path, shell):
     (tmp_path / "odd_zoo").mkdir()
     (tmp_path / "odd_zoo" / "__init__.py").touch()
     shell.import_from(tmp_path)

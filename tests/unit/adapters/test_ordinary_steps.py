@@ -98,7 +98,7 @@ def played(task, plan=None, num_envs=2):
 @pytest.mark.parametrize(
     "task", [*TASKS, *(here("Sights", sees=sees) for sees in SIGHTS)], ids=lambda task: f"{task.name}{task.options}"
 )
-def test_few_checks_and_all_checks_give_the_same_bytes(task, monkeypatch):
+def test_few_and_all_checks_give_same_bytes(task, monkeypatch):
     quickly, plan = played(task)
     monkeypatch.setattr(EnvironmentCopy, "_read_fast", lambda *_: None)
     monkeypatch.setattr(EnvironmentCopy, "_write_fast", lambda *_: False)
@@ -135,12 +135,12 @@ def test_what_a_step_returned_is_not_written_again(task):
             np.testing.assert_array_equal(part, copy)
 
 
-def test_numbers_whose_squares_are_not_finite_are_still_numbers():
+def test_numbers_with_infinite_squares_are_still_numbers():
     seen = registry.make(here("Sights"), 1).reset(np.random.default_rng(0))
     np.testing.assert_array_equal(seen.values[0][0], np.full((2, 2), [1e30, -1e30], np.float32))
 
 
-def test_a_number_too_large_for_float32_is_a_fault_without_a_warning():
+def test_number_beyond_float32_is_fault_without_warning():
     environment = registry.make(relay(fault="too large"), 1)
     environment.reset(np.random.default_rng(0))
     with warnings.catch_warnings():
@@ -150,12 +150,12 @@ def test_a_number_too_large_for_float32_is_a_fault_without_a_warning():
             environment.step((np.zeros((1, 3), np.int64),))
 
 
-def test_a_wrapper_that_changes_observations_is_asked_for_its_state():
+def test_observation_wrapper_is_asked_for_its_state():
     seen = registry.make(here("Doubled"), 1).reset(np.random.default_rng(0))
     np.testing.assert_array_equal(2 * seen.state[0], seen.values[0][0].reshape(-1))
 
 
-def test_runs_of_a_state_are_agents_that_follow_one_another_in_their_class():
+def test_state_blocks_are_consecutive_agents_of_class():
     adversary = registry.spec(mpe("simple_adversary_v3"))
     assert _column_runs(adversary.classes) == [(slice(0, 8), 0, slice(0, 1)), (slice(8, 28), 1, slice(0, 2))]
 

@@ -81,7 +81,7 @@ def _assert_sees(spec, observation, copy, expected):
         np.testing.assert_array_equal(values[copy], [expected[spec.agents[i]] for i in kind.agents])
 
 
-def test_agents_that_terminate_are_gone_until_the_environment_is_reset():
+def test_terminated_agents_stay_gone_until_reset():
     environment, seen = opened(relay("Speaking"))
     alive, terminated, rewards, states = [], [], [], [seen.state[0]]
     for _ in range(4):
@@ -98,7 +98,7 @@ def test_agents_that_terminate_are_gone_until_the_environment_is_reset():
     assert not step.final.alive.any() and not step.final.values[0].any()
 
 
-def test_an_agent_sees_its_box_flattened_and_zeros_when_it_is_gone():
+def test_agent_sees_flattened_box_and_zeros_when_gone():
     environment, seen = opened(relay())
     draw = np.random.default_rng(int(np.random.default_rng(0).integers(2**31))).random()
     np.testing.assert_allclose(seen.values[0][0, 0], [0, 0, draw, 0], rtol=1e-7)
@@ -108,7 +108,7 @@ def test_an_agent_sees_its_box_flattened_and_zeros_when_it_is_gone():
     np.testing.assert_array_equal(step.observation.values[0][0, 1, [0, 1, 3]], [1, 2, 3 + 2])
 
 
-def test_those_left_at_the_time_limit_are_truncated_and_the_others_are_not_alive_in_the_final_observation():
+def test_agents_left_at_time_limit_are_truncated():
     environment, _ = opened(relay(count=5))
     for _ in range(5):
         step = environment.step(act(environment))
@@ -118,7 +118,7 @@ def test_those_left_at_the_time_limit_are_truncated_and_the_others_are_not_alive
     np.testing.assert_array_equal(step.final.values[0][0, 4, :2], [4, 5])
 
 
-def test_masks_come_with_the_observation_and_those_who_are_gone_may_do_anything():
+def test_masks_come_with_observations_and_free_gone_agents():
     environment, seen = opened(relay(masked=True))
     assert environment.spec.masked and environment.spec.classes[0].observation_size == 4
     np.testing.assert_array_equal(seen.masks[0][0], [[i != j for j in range(4)] for i in range(3)])
@@ -135,7 +135,7 @@ def test_a_horizon_shorter_than_the_episode_truncates_it():
     assert not steps[-1].terminated.any()
 
 
-def test_the_horizon_is_also_found_in_the_game_inside_and_in_the_options():
+def test_horizon_is_found_in_inner_game_and_options():
     assert registry.spec(relay("LengthInside")).horizon == 17
     name = "pettingzoo:mpe2.simple_spread_v3:parallel_env"
     assert registry.spec(EnvTask(name=name, options={"max_cycles": 9, "horizon": 4})).horizon == 4
@@ -155,18 +155,18 @@ def test_a_state_that_is_an_image_is_scaled():
     ("sides", "expected"),
     [("runner_2,runner", (1, 1, 0)), ("runner, runner_0", (1, 0, 0)), ("runner_1,runner_2,runner_0", (2, 0, 1))],
 )
-def test_agents_are_on_the_side_whose_start_of_their_names_is_longest(sides, expected):
+def test_longest_name_prefix_decides_the_side(sides, expected):
     assert registry.spec(relay(sides=sides)).sides == expected
     assert registry.spec(relay()).sides == ()
 
 
-def test_what_reset_leaves_behind_is_found_and_mended_by_rebuilding_the_environments():
+def test_leftovers_of_reset_are_fixed_by_rebuilding():
     with pytest.raises(AssertionError, match="reset leaves something behind"):
         check(lambda num_envs: registry.make(relay("Tired"), num_envs))
     check(lambda num_envs: registry.make(relay("Tired", rebuild=True), num_envs))
 
 
-def test_numbers_of_the_particle_environments_lie_between_their_bounds():
+def test_particle_environment_numbers_stay_within_bounds():
     spec = registry.spec(EnvTask(name=SPREAD, options={"continuous_actions": True}))
     assert undescribed(spec.classes) == (AgentClass("agent", (0, 1, 2), 18, 5, low=(0.0,) * 5, high=(1.0,) * 5),)
 
@@ -200,7 +200,7 @@ def test_closing_twice_closes_every_environment_once():
         ("all masked", "step: .*'runner_1' allows no action"),
     ],
 )
-def test_what_the_environment_does_wrong_is_one_line_with_task_environment_step_and_method(fault, message):
+def test_environment_fault_names_task_environment_step_and_method(fault, message):
     environment, _ = opened(relay(masked="mask" in fault, fault=fault))
     environment.step(act(environment))
     with pytest.raises(EnvironmentFault, match=f"relays:Relay, copy 0, step 2, {message}") as fell:
@@ -213,7 +213,7 @@ class Uneven:
         return np.stack([np.zeros(2), np.zeros(3)])
 
 
-def test_the_line_of_a_fault_is_the_environment_s_and_not_numpy_s_or_ours():
+def test_fault_line_is_of_environment_not_libraries():
     with pytest.raises(EnvironmentFault) as fell:
         Guard("house/uneven", Uneven()).call("step")
     assert str(fell.value).endswith(f" ({__file__}:{Uneven.step.__code__.co_firstlineno + 1})")
@@ -244,7 +244,7 @@ def test_a_long_error_leaves_room_for_its_line():
         (f"{TYPED}    import numpy.foo", ValueError, r"package 'numpy' has no module 'foo' \(.*odd_games\.py:2\)"),
     ],
 )
-def test_a_module_that_fails_is_named_with_its_line(tmp_path, shell, source, error, says):
+def test_failing_module_is_named_with_its_line(tmp_path, shell, source, error, says):
     (tmp_path / "odd_games.py").write_text(source)
     shell.import_from(tmp_path)
     shell.forget("odd_games")
@@ -265,7 +265,7 @@ def test_a_fault_in_reset_names_its_error():
         ("late agent", r"step 0, reset: an episode starts without agents \['runner_0'\] of possible_agents"),
     ],
 )
-def test_ways_of_playing_that_are_not_supported_are_refused_by_name(fault, message):
+def test_unsupported_ways_of_playing_are_refused_by_name(fault, message):
     environment = adapter.make(relay(fault=fault), 1)
     with pytest.raises(Unsupported, match=message):
         environment.reset(np.random.default_rng(0))
@@ -273,7 +273,7 @@ def test_ways_of_playing_that_are_not_supported_are_refused_by_name(fault, messa
         environment.step(act(environment))
 
 
-def test_an_agent_that_comes_back_is_refused_in_the_step_in_which_it_does():
+def test_returning_agent_is_refused_in_that_step():
     environment, _ = opened(relay("Returning"))
     environment.step(act(environment))
     environment.step(act(environment))
@@ -286,20 +286,20 @@ def test_an_agent_that_comes_back_is_refused_in_the_step_in_which_it_does():
     assert environment.step(act(environment)).observation.alive.all()
 
 
-def test_an_agent_that_is_gone_and_never_leaves_the_list_stays_gone():
+def test_gone_agent_that_stays_listed_remains_gone():
     environment, _ = opened(relay("Returning", stays=True))
     played = [environment.step(act(environment)) for _ in range(4)]
     assert [step.observation.alive[0, 0] for step in played] == [True, False, False, True]
     assert [step.rewards[0, 0] for step in played] == [1, 1, 0, 0]
 
 
-def test_a_family_of_pettingzoo_that_is_not_installed_is_named_as_its_extra(shell):
+def test_missing_pettingzoo_family_is_named_by_extra(shell):
     shell.uninstall("multi_agent_ale_py")
     with pytest.raises(MissingExtra, match=r"needs 'multi_agent_ale_py', .*: pip install 'pettingzoo\[atari\]'$"):
         adapter.make(EnvTask(name="pettingzoo:pettingzoo.atari.pong_v3:parallel_env"), 1)
 
 
-def test_a_package_that_an_environment_looks_for_itself_is_missing(shell):
+def test_package_wanted_by_environment_itself_is_missing(shell):
     """As Hanabi does, whose factory raises a plain ImportError."""
 
     def factory() -> "AECEnv":  # noqa: F821
@@ -350,7 +350,7 @@ def test_a_package_that_an_environment_looks_for_itself_is_missing(shell):
         (relay(agents=4), ValueError, "task.agents is 4, but the environment has 3 agents"),
     ],
 )
-def test_what_a_user_gets_wrong_is_answered_in_one_line(task, error, message):
+def test_user_mistake_in_adapter_is_one_line(task, error, message):
     with pytest.raises(error, match=message) as refused:
         adapter.make(task, 1)
     assert task.name in str(refused.value) and "\n" not in str(refused.value)

@@ -63,7 +63,7 @@ def test_a_family_keeps_every_promise_with_its_defaults(name, packages, options,
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_knights_that_are_not_made_anew_remember_the_last_episode():
+def test_reused_knights_remember_last_episode():
     pytest.importorskip("pygame")
     # Once this fails, remove the family's default.
     task = EnvTask(name=f"pettingzoo:{KNIGHTS}", options={"max_cycles": 12})

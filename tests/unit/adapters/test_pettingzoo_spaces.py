@@ -72,7 +72,7 @@ def test_small_counts_are_no_image():
 
 
 @pytest.mark.parametrize("seen", [0, np.int64(0), 0.0, np.array(0), np.array([0])])
-def test_a_choice_is_a_one_hot_counted_from_its_start(seen):
+def test_choice_is_one_hot_counted_from_start(seen):
     assert vector(SIGHTS["one choice"], seen).tolist() == [0, 1, 0]
 
 
@@ -81,7 +81,7 @@ def test_several_choices_are_one_hots_side_by_side():
     assert vector(SIGHTS["several choices"], seen).tolist() == [0, 1, 1, 0, 0, 0, 0, 0, 1, 0, 1]
 
 
-def test_the_only_image_among_named_parts_stands_first_in_its_shape_and_scaled():
+def test_only_image_comes_first_scaled_in_its_shape():
     seen = {"seen": np.array([[0, 255], [255, 0]], dtype=np.uint8), "held": 2}
     assert vector(SIGHTS["named"], seen).tolist() == [0, 1, 1, 0, 0, 0, 1]
     assert codec_of(SIGHTS["named"]).layout == (2, 2, 1)
@@ -117,7 +117,7 @@ def test_nested_parts_are_laid_side_by_side():
         ("nested", (1, {"b": np.zeros(2), "a": (np.array([2, 0]),)}), r"agent 'b'\[1\]\['a'\]\[0\] is \[2 0\], which"),
     ],
 )
-def test_an_observation_that_breaks_its_space_is_a_fault_that_says_where(name, seen, message):
+def test_observation_outside_space_is_located_fault(name, seen, message):
     with pytest.raises(EnvironmentFault, match=message) as fell:
         vector(SIGHTS[name], seen)
     assert "\n" not in str(fell.value)
@@ -158,7 +158,7 @@ def test_seeing_nothing_is_refused():
         ("wide numbers", AgentClass("artist", (0, 1), 4, 2, low=(-0.1, -0.1), high=(0.1, 0.1))),
     ],
 )
-def test_what_an_agent_can_do_is_in_its_class(does, expected):
+def test_possible_actions_belong_to_agent_class(does, expected):
     # What it sees is a table of two by two.
     assert replace(the_class(does=does), spaces=None) == replace(expected, observation_shape=(2, 2))
 
@@ -183,14 +183,14 @@ def test_the_environment_is_given_what_its_space_holds(does, actions, expected):
     assert all(np.asarray(action).dtype == DEEDS[does].dtype for action in given)
 
 
-def test_numbers_at_a_bound_do_not_round_beyond_it():
+def test_numbers_at_bound_do_not_round_beyond():
     environment, _ = opened(studio(does="wide numbers"))
     assert float(np.float32(0.1)) > 0.1
     environment.step((np.full((1, 2, 2), 0.1, dtype=np.float32),))
     assert [action.tolist() for action in done(environment)] == [[[0.1, 0.1]], [[0.1, 0.1]]]
 
 
-def test_actions_that_were_given_are_not_changed_by_the_environment():
+def test_given_actions_are_not_changed_by_environment():
     environment, _ = opened(studio(does="several choices"))
     actions = np.array([[[2, 0], [0, 1]]])
     environment.step((actions,))
@@ -208,7 +208,7 @@ def test_actions_that_were_given_are_not_changed_by_the_environment():
         ("bits", 4, 2, [[1], [0]]),
     ],
 )
-def test_combinations_of_choices_are_numbered_with_the_last_choice_fastest(does, count, number, expected):
+def test_combinations_are_numbered_with_last_choice_fastest(does, count, number, expected):
     environment, _ = opened(studio(does=does, joint_actions=True))
     kind = environment.spec.classes[0]
     assert (kind.actions, kind.branches, kind.first_action) == (count, (), 0)
@@ -217,7 +217,7 @@ def test_combinations_of_choices_are_numbered_with_the_last_choice_fastest(does,
 
 
 @pytest.mark.parametrize("does", ["one choice", "choice in an array", "numbers"])
-def test_where_there_are_no_several_choices_joint_actions_change_nothing(does):
+def test_joint_actions_change_nothing_for_one_choice(does):
     assert the_class(does=does, joint_actions=True) == the_class(does=does)
 
 
@@ -227,13 +227,13 @@ def test_masks_of_several_choices_stand_one_after_another():
     assert seen.masks[0][0, 1].tolist() == [False, True, True, True, False]
 
 
-def test_a_combination_is_legal_when_each_of_its_choices_is():
+def test_combination_is_legal_if_all_choices_are():
     _, seen = opened(studio(does="several choices", masked=True, forbidden="04", mask_size=5, joint_actions=True))
     assert seen.masks[0][0, 1].tolist() == [False, False, True, False, True, False]
 
 
 @pytest.mark.parametrize("joint", [False, True])
-def test_a_choice_without_a_legal_action_is_a_fault(joint):
+def test_choice_without_legal_action_is_fault(joint):
     task = studio(does="several choices", masked=True, forbidden="34", mask_size=5, joint_actions=joint)
     with pytest.raises(EnvironmentFault, match="the action mask of agent 'artist_0' allows no action"):
         opened(task)
@@ -290,7 +290,7 @@ class Many(Studio):
         ("Worded", "agent 'artist_0' acts in Dict.*; supported are"),
     ],
 )
-def test_actions_that_are_not_supported_are_refused_by_name(kind, message):
+def test_unsupported_actions_are_refused_by_name(kind, message):
     with pytest.raises(Unsupported, match=message) as refused:
         adapter.make(EnvTask(name=f"pettingzoo:{__name__}:{kind}"), 1)
     assert "\n" not in str(refused.value)
@@ -340,7 +340,7 @@ def test_every_kind_passes_the_seed_test_of_pettingzoo(does):
     parallel_seed_test(lambda: ParallelView(registry.make(studio(does=does), 1), studio(does=does)), num_cycles=12)
 
 
-def test_a_parallel_view_has_the_spaces_of_its_environment():
+def test_parallel_view_has_spaces_of_its_environment():
     task = studio(does="several choices", masked=True, mask_size=5)
     several = ParallelView(registry.make(task, 1), task)
     assert several.action_space("artist_0") == DEEDS["several choices"]

@@ -26,12 +26,12 @@ def turn(environment, *choices):
 
 @pytest.mark.parametrize("masks", ["observation", "info", "none"])
 @pytest.mark.parametrize("leaving", ["at once", "in turn"])
-def test_a_game_of_turns_keeps_every_promise_of_an_environment(masks, leaving):
+def test_turn_game_keeps_every_environment_promise(masks, leaving):
     task = challenge(masks=masks, leaving=leaving, limit=20)
     check(lambda num_envs: adapter.make(task, num_envs))
 
 
-def test_a_game_has_one_class_of_masked_agents_whose_tables_keep_their_shape():
+def test_game_has_one_class_of_masked_agents():
     spec = registry.spec(challenge(sides="player_0,player_1,player_2"))
     (kind,) = spec.classes
     assert (kind.agents, kind.observation_size, kind.observation_shape, kind.actions) == ((0, 1, 2), 4, (2, 2), 3)
@@ -39,7 +39,7 @@ def test_a_game_has_one_class_of_masked_agents_whose_tables_keep_their_shape():
 
 
 @pytest.mark.parametrize("masks", ["observation", "info"])
-def test_only_the_agent_whose_turn_it_is_has_a_choice(masks):
+def test_only_agent_on_turn_has_a_choice(masks):
     environment, seen = opened(masks=masks)
     assert seen.masks[0][0].tolist() == [[True] * 3, FIRST, FIRST]
     seen = turn(environment, 1, 0, 0).observation
@@ -58,7 +58,7 @@ def test_without_masks_everything_is_legal_in_a_turn():
         assert seen.masks[0][0].tolist() == legal
 
 
-def test_what_an_agent_does_while_it_waits_has_no_effect():
+def test_waiting_agents_act_without_effect():
     (one, _), (other, _) = opened(), opened()
     first, second = turn(one, 1, 0, 0), turn(other, 1, 2, 2)
     assert first.rewards.tolist() == second.rewards.tolist() == [[1, -0.5, -0.5]]
@@ -66,7 +66,7 @@ def test_what_an_agent_does_while_it_waits_has_no_effect():
 
 
 @pytest.mark.parametrize("leaving", ["at once", "in turn"])
-def test_waiting_agents_are_paid_and_one_that_is_thrown_out_is_gone(leaving):
+def test_waiting_agents_are_paid_and_expelled_is_gone(leaving):
     environment, _ = opened(leaving=leaving)
     played = [
         turn(environment, 1, 0, 0),
@@ -100,7 +100,7 @@ def test_waiting_agents_are_paid_and_one_that_is_thrown_out_is_gone(leaving):
     assert not any(step.truncated[0] for step in played)
 
 
-def test_a_time_limit_of_the_game_shows_its_last_observations():
+def test_game_time_limit_shows_last_observations():
     environment, _ = opened(limit=2)
     turn(environment, 1, 0, 0)
     step = turn(environment, 0, 1, 0)
@@ -129,7 +129,7 @@ def test_several_choices_wait_with_the_first_of_each():
         (challenge(parallelizable=True), "makes an AECEnv whose agents can act at once; name its parallel_env instead"),
     ],
 )
-def test_games_that_are_not_supported_are_refused_by_name(task, message):
+def test_unsupported_games_are_refused_by_name(task, message):
     with pytest.raises(Unsupported, match=message) as refused:
         adapter.make(task, 1)
     assert "\n" not in str(refused.value)
@@ -144,7 +144,7 @@ def test_games_that_are_not_supported_are_refused_by_name(task, message):
         ("stays", EnvironmentFault, r"step 2, step: RuntimeError: agent 'player_2' does not leave by step\(None\)"),
     ],
 )
-def test_games_that_break_the_rules_of_turns_are_faults_in_one_line(fault, kind, message):
+def test_games_that_break_turn_rules_are_faults(fault, kind, message):
     with pytest.raises(kind, match=message) as said:
         environment, _ = opened(fault=fault)
         turn(environment, 1, 0, 0)
@@ -159,7 +159,7 @@ def test_games_that_break_the_rules_of_turns_are_faults_in_one_line(fault, kind,
         ("no mask", r"step: RuntimeError: observe\('a'\) returned no action_mask, which the agent's observation space"),
     ],
 )
-def test_what_a_player_is_not_shown_is_one_line_with_its_name(form, message):
+def test_missing_player_observation_is_one_line_with_name(form, message):
     task = masked_games.turns(form)
     with pytest.raises(EnvironmentFault, match=message) as raised:
         environment = adapter.make(task, 1)
@@ -170,7 +170,7 @@ def test_what_a_player_is_not_shown_is_one_line_with_its_name(form, message):
 
 
 @pytest.mark.parametrize("leaving", ["at once", "in turn"])
-def test_a_player_that_comes_back_is_refused_when_it_does(leaving):
+def test_returning_player_is_refused_in_that_step(leaving):
     environment, _ = opened(fault="comes back", leaving=leaving)
     turn(environment, 1, 0, 0)
     turn(environment, 0, OUT, 0)

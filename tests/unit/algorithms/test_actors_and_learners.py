@@ -101,7 +101,7 @@ def trained(environment, name, settings, rounds, steps, seed=2):
 @pytest.mark.parametrize("normalised", [(), ("layer_norm",), ("normalise_observations",)])
 @pytest.mark.parametrize("memory", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_before_its_first_step_a_learner_finds_actions_as_likely_as_the_actor_did(kind, memory, normalised):
+def test_learner_starts_with_probabilities_of_actor(kind, memory, normalised):
     environment = Wanderers(kind, 64)  # in fewer rows rounding is less even
     settings = {
         "hidden": [16, 12],
@@ -173,7 +173,7 @@ def recalled(memory, seed):
 
 
 @each_seed
-def test_a_policy_with_memory_learns_what_one_without_cannot(seed):
+def test_policy_with_memory_learns_memory_task(seed):
     assert recalled(True, seed) > 0.95
     assert recalled(False, seed) < 0.6
 
@@ -200,7 +200,7 @@ EXPLORING, FAST_CRITIC = {"epsilon_steps": 8192}, {"critic_lr": 0.01}
         slow(("masac", FAST_CRITIC)),
     ],
 )
-def test_who_learns_from_replay_with_memory_learns_what_one_without_cannot(name, own, seed):
+def test_replay_with_memory_learns_memory_task(name, own, seed):
     assert answered(name, {**REPLAYED, **own, **LONG}, seed) > 0.95
     assert answered(name, {**REPLAYED, **own, **SHORT}, seed) < 0.6
 
@@ -264,7 +264,7 @@ def test_numbers_are_learned_and_their_deviation_shrinks(seed):
 @pytest.mark.slow
 @each_seed
 @pytest.mark.parametrize("name", ["isac", "masac"])
-def test_numbers_are_learned_from_soft_values_and_their_entropy_falls_towards_its_target(name, seed):
+def test_soft_values_learn_numbers_and_entropy_reaches_target(name, seed):
     kind = {"actions": 2, "low": (-2.0, -1.0), "high": (2.0, 1.0)}
     settings = {"hidden": [32], "lr": 0.003, "critic_lr": 0.01, "updates_per_round": 40, "batch_size": 128, "tau": 0.05}
     report, context = trained(Naming(64, kind), name, settings, rounds=12, steps=8, seed=seed)

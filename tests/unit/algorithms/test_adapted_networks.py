@@ -78,7 +78,7 @@ def test_gradients_are_those_of_automatic_differentiation(name):
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize(("inputs", "outputs"), [(5, 3), (3, 5)])
 @pytest.mark.parametrize("rank", [1, 2, 3, 8])
-def test_a_difference_of_full_rank_can_be_any_and_one_of_less_is_the_nearest_of_its_rank(name, inputs, outputs, rank):
+def test_low_rank_difference_is_nearest_of_its_rank(name, inputs, outputs, rank):
     """By Eckart and Young (1936) the nearest matrix of a rank leaves the smaller singular values."""
     base = base_of(Network((inputs, outputs)))
     state = state_of(base, rank)
@@ -98,7 +98,7 @@ def test_a_difference_of_full_rank_can_be_any_and_one_of_less_is_the_nearest_of_
     np.testing.assert_array_equal(network.to_tensors()["b0"], frozen["b0"])
 
 
-def test_the_first_difference_is_zero_and_its_factors_are_drawn_by_their_inputs():
+def test_first_difference_is_zero_with_drawn_factors():
     base = base_of(Network((400, 300, 2)))
     state = state_of(base, rank=100)
     assert state["critic_adapter/g00/w0/a"].shape == (400, 100)
@@ -111,7 +111,7 @@ def test_the_first_difference_is_zero_and_its_factors_are_drawn_by_their_inputs(
     assert state["critic_optimiser/g00/first"].shape == (size,)
 
 
-def test_a_group_has_what_its_first_member_had_in_the_base():
+def test_group_starts_from_base_of_its_first_member():
     tensors = {f"policy/g0{group}/w0": np.full((2, 2), group) for group in (0, 1)} | {"normaliser/g01": np.ones(3)}
     frozen = frozen_networks(tensors, Team(groups=(0, 1, 0)), Team(groups=(0, 1, 1)))
     assert {name: array.flat[0] for name, array in frozen.items()} == {
@@ -131,7 +131,7 @@ def test_what_changes_beside_training_belongs_to_the_difference():
 
 
 @pytest.mark.parametrize("name", ["ippo", "mappo", "happo"])
-def test_stages_read_and_write_differences_and_whole_policies_are_published_besides(name):
+def test_stages_exchange_differences_and_publish_whole_policies(name):
     spec, adapted = algorithm(name), algorithm(name).adapted()
     for before, stage in zip(spec.stages, adapted.stages, strict=True):
         assert ("policy" in stage.writes) == ("policy" in before.writes)
@@ -143,7 +143,7 @@ def test_stages_read_and_write_differences_and_whole_policies_are_published_besi
 
 @pytest.mark.parametrize("rank", [4, 8])
 @pytest.mark.parametrize("widths", list(pairwise([18, 64, 64, 5])))
-def test_a_rank_has_as_many_numbers_as_its_factors(widths, rank):
+def test_rank_has_as_many_numbers_as_factors(widths, rank):
     inputs, outputs = widths
     state, width = state_of(base_of(Network(widths)), rank), min(rank, *widths)
     assert state["critic_optimiser/g00/first"].size == width * (inputs + outputs) + outputs

@@ -16,7 +16,7 @@ from marless.functions.learner import stages
 from marless.functions.randomness import generator
 
 
-def test_the_explained_variance_is_that_worked_out_by_hand():
+def test_explained_variance_equals_hand_computation():
     # Targets 0 and 2 have variance 1. The residuals of values 0 and 1 are 0 and 1, with variance ¼.
     assert explained_variance(np.array([0.0, 1.0]), np.array([0.0, 2.0])) == 0.75
     assert explained_variance(np.array([7.0, 7.0]), np.array([0.0, 2.0])) == 0.0  # a constant explains nothing
@@ -25,7 +25,7 @@ def test_the_explained_variance_is_that_worked_out_by_hand():
     assert explained_variance(np.empty(0), np.empty(0)) == 0.0
 
 
-def test_the_figures_of_agents_are_those_worked_out_by_hand():
+def test_agent_metrics_equal_hand_computation():
     counted = np.array([[[True, True]], [[False, True]], [[False, False]]])
     rows = ByAgent.of([1, 4, 5], counted)  # two rows of agent 1, one of 4, none of 5
     assert rows.means({"kl": np.array([1.0, 3.0, 8.0])}) == {"kl": 4.0, "kl_a01": 2.0, "kl_a04": 8.0, "kl_a05": 0.0}
@@ -36,7 +36,7 @@ def test_the_figures_of_agents_are_those_worked_out_by_hand():
     }  # fmt: skip
 
 
-def test_a_single_agent_a_side_and_a_large_group_have_the_groups_figures_alone():
+def test_single_agents_and_large_groups_have_group_metrics():
     for agents in ([3], [], list(range(MOST_AGENTS + 1))):
         rows = ByAgent.of(agents, np.ones((len(agents) or 1, 2, 1), bool))
         values = np.arange(float(rows.counts.sum()))
@@ -49,7 +49,7 @@ PPO_FIGURES = ("policy/entropy", "policy/clip_fraction", "policy/kl")
 
 @pytest.mark.parametrize("recurrent", [False, True], ids=["rows", "stretches"])
 @pytest.mark.parametrize("name", ["ippo", "mappo"])
-def test_of_ppo_the_agents_figures_weighted_by_rows_are_the_groups(name, recurrent):
+def test_weighted_ppo_agent_metrics_equal_group_metrics(name, recurrent):
     settings = {
         "hidden": [5],
         "num_minibatches": 3,
@@ -71,7 +71,7 @@ def test_of_ppo_the_agents_figures_weighted_by_rows_are_the_groups(name, recurre
     assert {f"postprocess/explained_variance_a{agent:02d}/g00" for agent in (0, 2)} <= found.keys()
 
 
-def test_an_agents_figures_are_those_that_it_has_alone():
+def test_agent_metrics_equal_those_of_agent_alone():
     """Fixed weights, and advantages that are normalised over the group: only these depend on the other agent."""
     settings = {"hidden": [5], "num_minibatches": 2, "epochs": 1, "lr": 1e-300, "recurrent": True}
     context, algorithm = synthetic.context("ippo", synthetic.spec("one choice", masked=True), settings)
@@ -87,7 +87,7 @@ def test_an_agents_figures_are_those_that_it_has_alone():
 
 @pytest.mark.parametrize("reward", ["own", "team"])
 @pytest.mark.parametrize(("name", "stage"), [("iql", "policy"), ("iddpg", "critic"), ("maddpg", "critic")])
-def test_of_values_the_agents_figures_weighted_by_rows_are_the_groups(name, stage, reward):
+def test_weighted_value_agent_metrics_equal_group_metrics(name, stage, reward):
     scene = Scene(name, PAIRED, sequence_length=3, burn_in=1, reward=reward)
     found, living = figures_of(context_of(scene), scene.algorithm, range(2)), rows_of(scene)
     # A team's return lasts while one agent lives, so its values are learned on equally many rows for all.
@@ -106,7 +106,7 @@ VALUES = [("iql", "policy/value"), ("iddpg", "critic/value"), ("maddpg", "critic
 
 @pytest.mark.parametrize("team", [APART, TOGETHER], ids=["apart", "together"])
 @pytest.mark.parametrize(("name", "figure"), VALUES)
-def test_a_value_is_in_units_of_reward_with_the_level_and_of_living_rows(name, figure, team):
+def test_value_is_in_reward_units_of_living_rows(name, figure, team):
     """Networks that return 0.3: in units of reward the value is 0.3 of these plus the level, for any deaths."""
     scene = constant(Scene(name, team), 0.3)
     outcome = report(context_of(scene), scene.algorithm, range(1, 2))
@@ -117,7 +117,7 @@ def test_a_value_is_in_units_of_reward_with_the_level_and_of_living_rows(name, f
     assert len(found) == (5 if name == "vdn" else 4 if team == APART else 6)
 
 
-def test_a_joint_value_is_in_units_of_reward_with_the_level_and_of_living_rows():
+def test_joint_value_is_in_units_of_living_rewards():
     scene = constant(Scene("vdn"), 0.3)
     outcome, living = report(context_of(scene), scene.algorithm, range(1, 2)), rows_of(scene)
     assert not living.all()
@@ -129,7 +129,7 @@ def test_a_joint_value_is_in_units_of_reward_with_the_level_and_of_living_rows()
 
 
 @pytest.mark.parametrize("name", ["iddpg", "maddpg"])
-def test_a_policy_that_gives_one_number_for_everything_has_the_entropy_of_an_even_choice_among_what_is_legal(name):
+def test_constant_policy_has_entropy_of_uniform_legal_choice(name):
     scene = constant(Scene(name, PAIRED), 0.3)
     context = context_of(scene)
     found = figures_of(context, scene.algorithm, range(2))

@@ -59,7 +59,7 @@ def test_our_own_sums_pass(name):
     assert check(registry.algorithm(name), ONE_STEP, [MIXED]) == ()
 
 
-def test_sums_of_what_the_specification_does_not_list_are_named(shell):
+def test_sums_missing_in_specification_are_named(shell):
     ippo = registry.algorithm("ippo")
     code = registry.implementation(ippo)
     lacking = replace(ippo, sum_parts=("policy", "normaliser"), implementation="own_sums")
@@ -89,7 +89,7 @@ def test_the_tasks_are_environments_like_any_other(name):
     environments.check(lambda num_envs: RandomTask(TASKS[name], num_envs))
 
 
-def test_agents_of_one_class_and_side_are_grouped_in_every_way_that_counts():
+def test_agents_are_grouped_in_every_relevant_way():
     assert [(team.groups, team.identity) for team in teams(TASKS["equal agents"])] == [
         ((0, 1, 2), False),
         ((0, 0, 0), True),
@@ -377,7 +377,7 @@ def test_a_planted_fault_is_named(fault, shell):
         try_out(shell, **changed)
 
 
-def test_a_round_that_is_another_where_nothing_is_stored_is_named(shell, monkeypatch):
+def test_round_that_depends_on_storage_is_named(shell, monkeypatch):
     stored = check_schedule.as_stored
     monkeypatch.setattr(
         check_schedule, "as_stored", lambda made: {name: 2 * array for name, array in stored(made).items()}
@@ -386,7 +386,7 @@ def test_a_round_that_is_another_where_nothing_is_stored_is_named(shell, monkeyp
         try_out(shell)
 
 
-def test_a_stage_that_couples_and_does_not_say_so_is_named(shell):
+def test_undeclared_coupling_stage_is_named(shell):
     uncoupled = replace(MIX, couples=False)
     with pytest.raises(AssertionError, match=r"stage 'mix'.*after look, couples=False.*KeyError: 'lived/g01'"):
         try_out(shell, staged(LOOK, uncoupled, POLICY))
@@ -439,12 +439,12 @@ def test_a_configuration_that_will_not_do_is_named(fault, shell):
         try_out(shell, replace(SPEC, config=config), settings=settings)
 
 
-def test_a_behaviour_that_agents_do_not_have_is_named(shell):
+def test_behaviour_that_agents_lack_is_named(shell):
     with pytest.raises(AssertionError, match=r"actors cannot play with the policies: BadRequest: .*epsilon"):
         try_out(shell, replace(SPEC, config=Greedy), tasks=(TASKS["numbers"],))
 
 
-def test_a_setting_whose_absence_does_not_travel_is_named(shell):
+def test_setting_whose_absence_does_not_travel_is_named(shell):
     with pytest.raises(AssertionError, match="not the same after it travelled"):
         try_out(shell, replace(SPEC, config=Forgetful), settings={"cap": None})
 
@@ -477,7 +477,7 @@ class Comparing(Config, frozen=True, kw_only=True, tag_field="name", tag="sound"
         return (("mix", "memory"),)
 
 
-def test_a_stage_reads_more_of_the_state_for_old_data_only_where_its_settings_say_so(shell):
+def test_stage_reads_old_data_state_only_by_settings(shell):
     def remembers(context, group):
         known = context.age and context.tensors[f"memory/{group_name(group)}"].sum()
         result, name = mix(context, group), f"share/{group_name(group)}"
@@ -548,7 +548,7 @@ def test_a_specification_that_cannot_be_is_named(fault, shell):
         try_out(shell, spec)
 
 
-def test_stages_that_the_specification_does_not_have_are_named(shell):
+def test_stages_missing_in_specification_are_named(shell):
     with pytest.raises(AssertionError, match="STAGES has look, mix, policy, and the specification look, policy"):
         try_out(shell, staged(LOOK, replace(POLICY, after=("look",))))
 

@@ -98,7 +98,7 @@ def install(folder, name, entries):
     (info / "entry_points.txt").write_text(entries)
 
 
-def test_ours_are_listed_first_and_plug_ins_after_them():
+def test_own_algorithms_are_listed_before_plug_ins():
     assert registry.names()[:2] == ("ippo", "mappo")
     assert {"house", "heavy"} < {*registry.names()[len(registry.ALGORITHMS.built_in) :]}
     assert len({*registry.names()}) == len(registry.names())
@@ -109,7 +109,7 @@ def test_a_plug_in_is_found_by_its_name():
     assert registry.implementation(registry.algorithm("house")).STAGES["policy"] is print
 
 
-def test_a_plug_in_cannot_take_a_name_of_ours():
+def test_plug_in_cannot_take_own_algorithm_name():
     assert registry.algorithm("mappo") is MAPPO
 
 
@@ -127,7 +127,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_an_algorithm_that_cannot_be_is_refused_in_one_line_by_registry_and_command_line(name):
+def test_impossible_algorithm_is_refused_in_one_line(name):
     kind, says = REFUSED[name]
     with pytest.raises(kind) as refused:
         registry.algorithm(name)
@@ -144,7 +144,7 @@ def test_two_packages_with_one_name_are_both_named(plug_ins, shell):
         registry.algorithm("house")
 
 
-def test_what_the_stages_need_is_asked_for_only_where_they_run():
+def test_stage_requirements_are_checked_where_they_run():
     heavy = registry.algorithm("heavy")
     with pytest.raises(
         MissingExtra, match=r"algorithm 'heavy' \(house_lacks\) needs the package 'a_package_nobody_has'"
@@ -152,12 +152,12 @@ def test_what_the_stages_need_is_asked_for_only_where_they_run():
         registry.implementation(heavy)
 
 
-def test_a_module_of_stages_that_lacks_something_is_named():
+def test_incomplete_module_of_stages_is_named():
     with pytest.raises(BadRequest, match=r"algorithm 'loose' \(house_loose\) cannot be used: it has no initialise"):
         registry.implementation(registry.algorithm("loose"))
 
 
-def test_an_algorithm_of_sums_has_them_and_a_fold_for_every_stage():
+def test_algorithm_with_sums_has_folds_for_every_stage():
     happo = registry.algorithm("happo")
     summed = dataclasses.replace(happo, sum_parts=("policy", "critic"), summaries=())
     code = registry.implementation(happo)
@@ -172,7 +172,7 @@ def test_an_algorithm_of_sums_has_them_and_a_fold_for_every_stage():
 
 
 @pytest.mark.parametrize("how", [{"frozen": False}, {"forbid_unknown_fields": False}])
-def test_a_configuration_that_can_be_changed_or_takes_any_field_is_named(how):
+def test_mutable_or_open_configuration_is_named(how):
     config = msgspec.defstruct(
         "Loose", [], bases=(MAPPO.config,), tag_field="name", tag=MAPPO.name, **{"frozen": True} | how
     )
@@ -180,7 +180,7 @@ def test_a_configuration_that_can_be_changed_or_takes_any_field_is_named(how):
     assert violation(dataclasses.replace(MAPPO, config=config)) == says
 
 
-def test_importing_the_registry_loads_nothing_heavy_and_no_plug_in():
+def test_registry_import_loads_nothing_heavy_or_foreign():
     code = (
         "import sys, marless.functions.algorithms.registry, marless.testing.algorithms.conformance\n"
         "print([m for m in ('torch', 'pydantic', 'boto3', 'house_good') if m in sys.modules])"
@@ -198,13 +198,13 @@ OVERRIDES = [
 ]
 
 
-def test_a_plug_in_s_settings_are_typed_in_the_configuration():
+def test_plug_in_settings_are_typed_in_configuration():
     found = load(None, OVERRIDES).algorithm
     assert type(found).__name__ == "Config"
     assert (found.rate, found.widths, found.kind, found.late, found.most) == (2.0, (7,), "two", False, 9)
 
 
-def test_a_plug_in_s_settings_are_listed_with_their_descriptions():
+def test_plug_in_settings_are_listed_with_descriptions():
     keys = valid_keys("house")
     own = {key: text for key, text in keys.items() if key.startswith("algorithm.") and key != "algorithm.name"}
     assert own == {
@@ -229,13 +229,13 @@ def test_a_plug_in_s_settings_are_listed_with_their_descriptions():
         ("sharing.rule=dynamic", "sharing.rule: teams of house cannot change during a run; use none or all"),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused_with_its_key(override, says):
+def test_impossible_setting_is_refused_with_its_key(override, says):
     with pytest.raises(ConfigError) as refused:
         load(None, ["algorithm.name=house", override])
     assert says in str(refused.value)
 
 
-def test_the_printed_configuration_of_a_plug_in_is_the_configuration():
+def test_printed_plug_in_configuration_reads_back():
     config = load(None, OVERRIDES)
     assert convert(tomllib.loads(document(config)), "printed") == config
 
@@ -248,28 +248,28 @@ class Ledger(dict):
         self[item] = Record(version=version + 1, body=body)
 
 
-def test_a_plug_in_s_settings_reach_the_coordinator_of_a_detached_run():
+def test_plug_in_settings_reach_detached_coordinator():
     config, ledger = load(None, OVERRIDES), Ledger()
     fields = {"run": "r", "tenant": "t", "code": "c", "identity": msgspec.Raw(b"{}"), "functions": {}}
     run_manifest.write(ledger, RunManifest(config=config, **fields, platform=Platform(can_inline=False)))
     assert run_manifest.read(ledger).config == config
 
 
-def test_a_run_manifest_of_an_algorithm_that_is_not_installed_there_says_so():
+def test_manifest_of_missing_algorithm_says_so():
     body = msgspec.json.encode(msgspec.to_builtins(RunConfig()) | {"algorithm": {"name": "uninstalled"}})
     with pytest.raises(msgspec.ValidationError, match="no algorithm is called 'uninstalled'"):
         msgspec.json.decode(body, type=RunConfig)
 
 
 @pytest.mark.parametrize("overrides", [OVERRIDES, ["algorithm.name=house"], [], ["algorithm.name=ippo"]])
-def test_settings_are_the_same_after_they_travelled_to_a_function(overrides):
+def test_settings_survive_travel_to_function(overrides):
     config = load(None, overrides).algorithm
     spec = registry.algorithm(config.__struct_config__.tag)
     body = msgspec.json.encode(registry.hyperparameters(config))
     assert registry.configuration(spec, msgspec.json.decode(body, type=Hyperparameters)) == config
 
 
-def test_the_coordinator_sends_a_plug_in_s_settings_with_its_tasks():
+def test_coordinator_sends_plug_in_settings_with_tasks():
     plan = make_plan(*OVERRIDES)
     (task,) = in_flight(plan, State(phase="initialise", spec=TASK, team=Team(groups=(0, 1))))
     request = task.request()
@@ -279,7 +279,7 @@ def test_the_coordinator_sends_a_plug_in_s_settings_with_its_tasks():
     )
 
 
-def test_a_setting_that_cannot_travel_is_refused_before_a_run_begins():
+def test_setting_that_cannot_travel_is_refused_early():
     with pytest.raises(ConfigError) as refused:
         load(None, ["algorithm.name=wide"])
     assert str(refused.value) == (
@@ -289,14 +289,14 @@ def test_a_setting_that_cannot_travel_is_refused_before_a_run_begins():
 
 
 @pytest.mark.parametrize("name", ["iql", "qmix", "isac", "iddpg"])
-def test_a_target_goes_at_most_the_whole_way_in_an_update(name):
+def test_target_moves_at_most_whole_way(name):
     assert load(None, [f"algorithm.name={name}", "algorithm.tau=1.0"]).algorithm.tau == 1
     with pytest.raises(ConfigError, match=r"algorithm\.tau"):
         load(None, [f"algorithm.name={name}", "algorithm.tau=1.5"])
 
 
 @pytest.mark.parametrize("spec", registry.ALGORITHMS.ours(), ids=lambda spec: spec.name)
-def test_our_own_specifications_are_what_plug_ins_must_be(spec):
+def test_own_specifications_meet_plug_in_rules(spec):
     assert violation(spec) == ""
     assert missing_stages(spec, registry.implementation(spec)) == ""
 
@@ -304,7 +304,7 @@ def test_our_own_specifications_are_what_plug_ins_must_be(spec):
 @pytest.mark.parametrize("spec", registry.ALGORITHMS.ours(), ids=lambda spec: spec.name)
 @pytest.mark.parametrize("rule", SCHEDULES)
 @pytest.mark.parametrize("updates", [1, 3])
-def test_what_is_tried_out_in_a_check_is_what_the_coordinator_asks_for(spec, rule, updates):
+def test_check_tries_requests_of_coordinator(spec, rule, updates):
     for groups in ([0], [0, 1, 4]):
         asked = LEARNER_PLACEMENTS[rule](spec.stages, groups, updates)
         works = [

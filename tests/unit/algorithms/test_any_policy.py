@@ -65,7 +65,7 @@ def test_updates_are_those_of_one_plain_computation(case):
         assert group.policy.capped + group.critic.capped > 0
 
 
-def test_the_made_up_round_has_every_way_in_which_a_row_can_end():
+def test_made_up_round_has_every_row_end():
     joined = scene("numbers with memory")[0].batch
     dead = ~joined.alive
     assert dead.any()
@@ -78,7 +78,7 @@ def test_the_made_up_round_has_every_way_in_which_a_row_can_end():
 
 @pytest.mark.parametrize("state_size", [5, 0])
 @ALL
-def test_what_dead_agents_saw_did_and_got_changes_no_byte(case, state_size):
+def test_data_of_dead_agents_change_no_byte(case, state_size):
     name, kind, masked, changes = CASES[case]
     made = synthetic.spec(kind, masked, sides=(0, 0, 1), state_size=state_size)
     results = []
@@ -91,7 +91,7 @@ def test_what_dead_agents_saw_did_and_got_changes_no_byte(case, state_size):
 
 
 @ALL
-def test_the_placement_of_stages_and_groups_changes_no_byte(case):
+def test_placement_of_stages_and_groups_changes_no_byte(case):
     for precision in (np.float32, np.float64):
         context, algorithm = scene(case, precision=precision)
         code, everything = algorithms.implementation(algorithm), [stage.name for stage in algorithm.stages]

@@ -33,7 +33,7 @@ def test_an_illegal_action_has_neither_probability_nor_gradient():
     np.testing.assert_allclose(loss.grad_output, [[0.0, -0.5, 0.5]], atol=1e-12)
 
 
-def test_a_group_without_a_living_agent_in_the_whole_round_learns_nothing():
+def test_group_without_living_agent_learns_nothing():
     def without(spec, rollout):
         lives = np.array([True, False, True])[:, None, None]
         return rollout | {name: rollout[name] & lives for name in ("alive", "terminated")}

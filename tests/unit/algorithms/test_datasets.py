@@ -23,7 +23,7 @@ def steps(**changed):
     }  # fmt: skip
 
 
-def test_two_episodes_in_columns_are_worked_out_by_hand():
+def test_two_episodes_in_columns_equal_hand_computation():
     found = as_columns(steps(), ONE, 2)  # steps 0-1, 2-3 and 4-5; the last fills no column
     assert found["observation/0"][0, :, :, 0].T.tolist() == [[0, 1], [2, 3], [4, 5]]
     assert found["action/0"][0].T.tolist() == [[0, 1], [2, 0], [1, 2]]
@@ -53,7 +53,7 @@ def test_a_rollout_has_its_columns_and_their_cuts():
     assert after == {(1, 0): 6, (0, 1): 10, (1, 1): 4, (1, 2): 6}
 
 
-def test_every_column_is_read_once_before_any_is_read_again():
+def test_every_column_is_read_before_any_repeats():
     order = columns_at(5, 0, 30, 10)
     for start in (0, 10, 20):
         assert sorted(order[start : start + 10]) == list(range(10))
@@ -63,7 +63,7 @@ def test_every_column_is_read_once_before_any_is_read_again():
     assert (columns_at(6, 0, 30, 10) != order).any()
 
 
-def test_the_dataset_of_an_earlier_run_keeps_its_key():
+def test_dataset_of_earlier_run_keeps_its_key():
     """Commit a3539dfe wrote this key. Its environments did not describe entities."""
     described = spec(EnvTask(name="mpe/simple_spread"))
     assert described.classes[0].entities

@@ -365,7 +365,7 @@ def test_a_hostile_dataset_is_refused_in_one_line(name, recordings, tmp_path, re
 
 
 @pytest.mark.parametrize("name", HONEST)
-def test_an_honest_dataset_is_read_as_it_was_recorded(name, recordings, tmp_path, recwarn):
+def test_honest_dataset_is_read_as_recorded(name, recordings, tmp_path, recwarn):
     arrays, document = recordings["choices"]
     HONEST[name](tmp_path, arrays, document)
     found = stored(tmp_path)
@@ -376,7 +376,7 @@ def test_an_honest_dataset_is_read_as_it_was_recorded(name, recordings, tmp_path
     assert not recwarn.list
 
 
-def test_a_flipped_byte_is_refused_in_one_line_or_changes_nothing(recordings, tmp_path):
+def test_flipped_byte_is_refused_or_changes_nothing(recordings, tmp_path):
     arrays, document = recordings["choices"]
     write(tmp_path, arrays, document)
     expected, refusals = {key: value.tobytes() for key, value in stored(tmp_path).items()}, 0
@@ -398,13 +398,13 @@ NUMBERED = {
 
 
 @pytest.mark.parametrize("name", NUMBERED)
-def test_a_hostile_dataset_of_numbers_is_refused_in_one_line(name, recordings, tmp_path):
+def test_hostile_number_dataset_is_refused_in_one_line(name, recordings, tmp_path):
     NUMBERED[name](tmp_path, *recordings["numbers"])
     with pytest.raises(UserError, match=r"agent_0/actions") as refused:
         stored(tmp_path, NUMBERS)
     assert "\n" not in str(refused.value)
 
 
-def test_a_number_at_its_bound_or_a_rounding_error_beyond_is_kept(recordings, tmp_path):
+def test_numbers_at_bound_survive_rounding_errors(recordings, tmp_path):
     one(ACTS, 1 + 1e-7, at=0)(tmp_path, *recordings["numbers"])
     assert stored(tmp_path, NUMBERS)["action/0"].max() == 1

@@ -21,7 +21,7 @@ VARIANTS = [
 
 
 @pytest.mark.parametrize(("name", "settings"), [*VARIANTS, ("mappo", {"critic_input": "state+observation"})])
-def test_reported_bytes_are_those_of_all_networks_and_moments(name, settings):
+def test_reported_bytes_cover_networks_and_moments(name, settings):
     """Counts 4-byte numbers, without optimisers' step counts and the scales of rewards and values."""
     spec, compared = registry.algorithm(name), 0
     for task, team, group in CASES:

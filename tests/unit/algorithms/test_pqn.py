@@ -100,7 +100,7 @@ class PlainRound:
     ],
     ids=lambda settings: "-".join(map(str, settings.values())) or "sum",
 )
-def test_a_round_gives_the_weights_of_one_plain_step(settings, sides, team):
+def test_round_gives_weights_of_one_plain_step(settings, sides, team):
     scene = Scene("pqn", TEAMS[team], sides, **{"lr": 1e-3, "adam_eps": 1e-3, **ONE, **settings})
     tensors = scene.run(rounds=1)
     for group, network in PlainRound(scene).networks().items():
@@ -110,7 +110,7 @@ def test_a_round_gives_the_weights_of_one_plain_step(settings, sides, team):
             assert not np.array_equal(tensors[key], scene.tensors[key]), key
 
 
-def test_agents_share_a_network_that_has_norms_unless_it_attends_to_entities():
+def test_agents_share_normed_network_unless_attending_to_entities():
     config = load(None, ["algorithm.name=pqn"])
     attending = load(None, ["algorithm.name=pqn", "algorithm.network=attention"])
     assert (config.algorithm.layer_norm, attending.algorithm.layer_norm) == (True, False)

@@ -12,7 +12,7 @@ from marless.functions.algorithms.sac.specs import IsacConfig
 @pytest.mark.parametrize(
     ("kind", "shares"), [("constant", (1, 1, 1)), ("linear", (1, 0.75, 0.1)), ("cosine", (1, 0.85355339, 0.02447174))]
 )
-def test_a_setting_falls_from_all_of_it_to_nothing(kind, shares):
+def test_setting_falls_from_full_value_to_zero(kind, shares):
     config = IppoConfig(lr=0.02, clip_coef=0.2, ent_coef=0.01, lr_schedule=kind, ent_schedule=kind, clip_schedule=kind)
     for progress, share in zip((0, 0.25, 0.9), shares, strict=True):
         found = config.at(progress)

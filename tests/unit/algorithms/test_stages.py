@@ -81,7 +81,7 @@ def test_updates_are_those_of_one_plain_computation(name, task, team):
 
 
 @TEAMS
-def test_the_round_has_every_way_in_which_a_row_can_end(task, team):
+def test_test_round_has_every_row_end(task, team):
     joined = scene("mappo", task, team)[0].batch
     assert not joined.alive.all()  # agents that died before their team
     assert (joined.terminated & ~joined.ended).any()
@@ -93,7 +93,7 @@ def test_the_round_has_every_way_in_which_a_row_can_end(task, team):
 
 @ALGORITHMS
 @TEAMS
-def test_the_placement_of_stages_and_groups_changes_no_byte(name, task, team):
+def test_placement_of_algorithm_stages_changes_no_byte(name, task, team):
     context, algorithm, _ = scene(name, task, team)
     code, groups = algorithms.implementation(algorithm), sorted(set(team.groups))
     everything = [stage.name for stage in algorithm.stages]
@@ -109,14 +109,14 @@ def test_the_placement_of_stages_and_groups_changes_no_byte(name, task, team):
     assert {packed[f"{part}/g00/w0"].dtype for part in ("policy", "critic")} == {np.dtype(np.float32)}
 
 
-def test_a_stage_leaves_what_it_read_as_it_was():
+def test_stage_leaves_its_inputs_unchanged():
     context, algorithm, _ = scene("mappo", *SEPARATE)
     before = codec.tensors_sha256(context.tensors)
     one_by_one(context, algorithm)
     assert codec.tensors_sha256(context.tensors) == before
 
 
-def test_minibatches_cover_every_row_once_an_epoch_even_when_they_cannot_be_equal():
+def test_unequal_minibatches_cover_every_row_once():
     context, _, _ = scene("ippo", *SEPARATE)
     inputs = np.arange(10.0)[:, None]
     found = [(part.rows, part.inputs) for part in minibatches(Independent(inputs), context, "policy", 0)]
@@ -128,7 +128,7 @@ def test_minibatches_cover_every_row_once_an_epoch_even_when_they_cannot_be_equa
         np.testing.assert_array_equal(inputs[rows], x)
 
 
-def test_with_fewer_rows_than_minibatches_every_row_is_one_and_the_figures_are_numbers():
+def test_too_few_rows_become_single_row_minibatches():
     context, algorithm, _ = scene("mappo", *SEPARATE)
     many = msgspec.structs.replace(context.config, num_minibatches=10_000)
     made, metrics = one_by_one(dataclasses.replace(context, config=many), algorithm)
@@ -137,14 +137,14 @@ def test_with_fewer_rows_than_minibatches_every_row_is_one_and_the_figures_are_n
     assert np.isfinite(list(metrics.values())).all()
 
 
-def test_a_number_that_is_not_finite_is_not_published():
+def test_number_that_is_not_finite_is_not_published():
     context, algorithm, _ = scene("mappo", *SEPARATE)
     broken = {**context.tensors, "critic/g01/b2": np.array([np.nan], np.float32)}
     with pytest.raises(NotFinite, match=r"stage postprocess, group 1: advantage/g01 holds NaN or infinity"):
         one_by_one(dataclasses.replace(context, tensors=broken), algorithm)
 
 
-def test_the_step_size_is_smaller_for_larger_teams_unless_it_is_given():
+def test_step_size_shrinks_for_larger_teams_by_default():
     config = msgspec.convert({"name": "mappo"}, algorithms.algorithm("mappo").config)
     teams = [registry.spec(EnvTask(name="toy/signal", agents=agents)) for agents in (2, 5, 6)]
     assert [config.resolved(team).lr for team in teams] == [1e-3, 1e-3, 7e-4]
@@ -160,7 +160,7 @@ def all_summaries(context, algorithm, names, groups=None):
 
 @ALGORITHMS
 @TEAMS
-def test_reporting_of_the_policies_changes_no_byte_of_what_is_trained(name, task, team):
+def test_reports_of_policies_change_no_trained_byte(name, task, team):
     context, algorithm, _ = scene(name, task, team)
     silent, report = (all_summaries(context, algorithm, names) for names in ((), algorithm.summaries))
     trained = {name: array for name, array in report.tensors.items() if REWARD_SUMS not in name}
@@ -170,7 +170,7 @@ def test_reporting_of_the_policies_changes_no_byte_of_what_is_trained(name, task
 
 
 @TEAMS
-def test_what_is_reported_does_not_depend_on_the_placement_of_groups(task, team):
+def test_report_is_independent_of_group_placement(task, team):
     context, algorithm, _ = scene("mappo", task, team)
     packed, metrics, tables = all_summaries(context, algorithm, algorithm.summaries), {}, {}
     for group in sorted(set(team.groups)):
@@ -180,7 +180,7 @@ def test_what_is_reported_does_not_depend_on_the_placement_of_groups(task, team)
     assert (metrics, tables) == (packed.metrics, packed.tables)
 
 
-def test_figures_are_named_by_summary_and_group_and_tables_by_summary_and_agent():
+def test_metrics_are_named_by_summary_group_and_agent():
     context, algorithm, _ = scene("mappo", *SHARED)
     report = all_summaries(context, algorithm, ("behaviour", "curvature"))
     assert sorted(report.tables) == ["behaviour/a00", "behaviour/a01", "behaviour/a02"]
@@ -190,7 +190,7 @@ def test_figures_are_named_by_summary_and_group_and_tables_by_summary_and_agent(
     ]
 
 
-def test_only_the_stage_that_trains_the_policies_reports_of_them():
+def test_only_training_stage_reports_of_policies():
     context, algorithm, _ = scene("mappo", *SEPARATE)
     code = algorithms.implementation(algorithm)
     first = stages.run(algorithm, code, context, Share(["postprocess", "critic"], [0]), algorithm.summaries)
@@ -199,7 +199,7 @@ def test_only_the_stage_that_trains_the_policies_reports_of_them():
     assert stages.run(algorithm, code, later, Share(["policy"], [0]), algorithm.summaries).tables
 
 
-def test_a_summary_sees_the_incoming_weights_what_earlier_stages_gave_and_what_its_stage_gives():
+def test_summary_sees_incoming_weights_and_stage_results():
     context, algorithm, _ = scene("mappo", *SEPARATE)
     calls = []
 

@@ -28,7 +28,7 @@ def two_networks(inputs, outputs):
     return torch_form.Networks(weights, [np.zeros((2, 1, size), np.float32) for size in sizes[1:]])
 
 
-def test_a_gradient_beyond_the_cap_is_scaled_to_it_network_by_network():
+def test_gradient_beyond_cap_is_scaled_per_network():
     networks = two_networks(1, 1)
     for parameter in networks.parameters:
         parameter.grad = torch.zeros_like(parameter)
@@ -49,14 +49,14 @@ def test_the_value_after_the_last_step_counts_on():
     assert targets.ravel().tolist() == pytest.approx([1.0, -1.0] * 3, rel=1e-4)
 
 
-def test_the_form_with_our_kernels_has_the_weights_of_a_run(marless):
+def test_kernel_form_has_weights_of_run(marless):
     record = loop.train(kernel_form.KernelForm(config := loop.settings(seed=3, steps=3200)), config, 0)
     run = ("seed=3", "stop.env_steps=3200", "evaluation.every=1000", "evaluation.final_episodes=2")
     assert marless("train", "algorithm.name=mappo", *run, "--run", "one").code == 0
     assert record.weights_sha256 == json.loads(Path("runs/one/summary.json").read_text())["weights_sha256"]
 
 
-def test_both_forms_begin_with_the_same_weights_and_play_the_same_first_episode():
+def test_both_forms_share_first_weights_and_episode():
     config = loop.settings(seed=3, steps=1600)
     torch_run, own = torch_form.TorchForm(config), kernel_form.KernelForm(config)
     assert torch_run.greedy_return(0, 16) == pytest.approx(own.greedy_return(0, 16), abs=1e-3)
@@ -75,7 +75,7 @@ def test_actors_see_every_update_of_the_networks():
     np.testing.assert_allclose(actors.outputs(inputs, None)[0], expected, atol=1e-6)
 
 
-def test_a_row_has_median_noise_and_whether_its_bar_is_met():
+def test_row_has_median_noise_and_bar_verdict():
     ratios = quotients([10.0, 30.0, 20.0], [10.0, 10.0, 10.0])
     text = markdown([Row("speed", [10.0, 30.0, 20.0], ratios=ratios, against="floor", least=2.5)])
     cells = [cell.strip() for cell in text.splitlines()[2].strip("|").split("|")]
@@ -95,7 +95,7 @@ def test_a_row_has_median_noise_and_whether_its_bar_is_met():
         ([1.8, 1.9, 1.7, 1.6, math.inf], {"least": 1.0}, "MISSED: kept in 4 of 5"),
     ],
 )
-def test_a_bar_is_met_only_if_each_of_five_measurements_keeps_it(values, bounds, expected):
+def test_bar_needs_each_of_five_measurements(values, bounds, expected):
     assert verdict(values, **bounds) == expected
 
 
@@ -103,13 +103,13 @@ def test_a_bar_is_met_only_if_each_of_five_measurements_keeps_it(values, bounds,
     ("rates", "expected"),
     [([0.9, 1.0, 1.0, 1.0, 0.89], "not met: its guard missed"), ([0.9, 1.0, 1.0, 1.0, 1.0], "met")],
 )
-def test_a_bar_is_not_met_if_its_guard_misses(rates, expected):
+def test_bar_is_missed_if_guard_misses(rates, expected):
     guard = Row("baseline", rates, least=0.9)
     row = Row("speed", [3.0] * 5, ratios=[3.0] * 5, against="baseline", least=2.5, guard=guard)
     assert row.cells()[-1] == f"≥ 2.5: {expected}"
 
 
-def test_the_bars_of_the_speed_table_are_guarded_by_the_plain_loop():
+def test_plain_loop_guards_bars_of_speed_table():
     """The plain loop makes 18,000 of 23,000 steps per second, and the system 60,000."""
     rates = {system: [60_000.0] * 5 for system in sections.BARS}
     for plain, expected in ((18_000.0, "not met: its guard missed"), (23_000.0, "met")):
@@ -119,7 +119,7 @@ def test_the_bars_of_the_speed_table_are_guarded_by_the_plain_loop():
         assert len(verdicts) == len(rates) and all(said.endswith(f": {expected}") for said in verdicts)
 
 
-def test_a_seed_that_does_not_reach_the_target_counts_as_the_slowest():
+def test_seed_that_misses_target_counts_as_slowest():
     """The seeds take 4, 5, 6 and 7 s, and one never reaches the target: the median is 6 s, and the ratio 0.6."""
     row = sections._compared("to -36: system", [5.0, None, 4.0, 7.0, 6.0], [10.0] * 5, "s", ".1f")
     assert row.cells()[:5] == (
@@ -136,7 +136,7 @@ def size(parameters, rates, dollars):
     return Size(parameters, *by, overhead=0.25, gflops=12.34, share=0.5)
 
 
-def test_a_size_names_its_fastest_and_its_cheapest_placement(tmp_path):
+def test_size_names_fastest_and_cheapest_placement(tmp_path):
     sizes = [size(4266, (10.0, 30.0, 20.0), (0.02, 0.03, 0.04)), size(13446, (1.0, 2.0, 3.0), (0.4, 0.2, 0.3))]
     first, second = ([cell.strip() for cell in line.strip("|").split("|")] for line in table(sizes).splitlines()[2:])
     assert first == ["4,266", "10", "30", "20", "fused", "0.0200", "0.0300", "0.0400", "packed", "0.25", "12.3", "0.50"]
@@ -152,7 +152,7 @@ def test_rates_and_dollars_leave_out_the_first_round():
     assert training.dollars_per_million_steps == pytest.approx(0.5 / 3200 * 1e6)
 
 
-def test_networks_have_the_hidden_width_that_is_asked_for():
+def test_networks_have_requested_hidden_width():
     # A policy of 18 inputs and 5 actions: 18 * 30 + 30 + 30 * 30 + 30 + 30 * 5 + 5 = 1,655; a critic of the three
     # observations: 54 * 30 + 30 + 30 * 30 + 30 + 30 + 1 = 2,611.
     layers = networks(Round(num_envs=1, hidden=30).sample())

@@ -38,7 +38,7 @@ def parts(kind: inspect.Type) -> list[tuple[str, inspect.Type]]:
 @pytest.mark.parametrize(
     "struct", [RunConfig, StudyFile, EnvTask, *(spec.config for spec in algorithms.ALGORITHMS.ours())]
 )
-def test_every_number_of_a_configuration_has_an_upper_bound(struct):
+def test_every_configuration_number_has_upper_bound(struct):
     assert {*unbounded(inspect.type_info(struct), "")} - FREE == set()
 
 
@@ -46,7 +46,7 @@ GAMES = (battles.BattleOptions, foraging.ForagingOptions, kitchen.KitchenOptions
 
 
 @pytest.mark.parametrize("options", [*GAMES, *msgspec.Struct.__subclasses__()])
-def test_every_number_of_an_environment_s_options_has_an_upper_bound(options):
+def test_every_environment_option_number_has_upper_bound(options):
     if options.__name__.endswith("Options") and options.__module__.startswith("marless.functions.environments"):
         assert {*unbounded(inspect.type_info(options), "")} == set()
 
@@ -64,7 +64,7 @@ def refusal(*settings: str) -> str:
     "checkpoint_every", "placement.pack", "stop.rounds", "stop.env_steps",
 ])  # fmt: skip
 @pytest.mark.parametrize("value", ["99999999999999999999", "9" * 5000])
-def test_a_number_beyond_all_use_is_one_line_that_names_the_key(key, value):
+def test_excessive_number_is_one_line_with_key(key, value):
     assert key in refusal(f"{key}={value}")
 
 
@@ -81,11 +81,11 @@ def test_a_number_beyond_all_use_is_one_line_that_names_the_key(key, value):
     ("task.options.\udcff=x", "it is not valid Unicode text"),
     ("task.options." + ".".join("a" * 3000) + "=1", "a key has at most 32 parts"),
 ])  # fmt: skip
-def test_a_value_that_no_run_can_use_is_one_line_that_names_the_key(setting, says):
+def test_unusable_value_is_one_line_with_key(setting, says):
     assert says in refusal(setting)
 
 
-def test_a_list_of_many_groups_is_looked_at_once():
+def test_long_list_of_groups_is_checked_once():
     groups = [[f"agent_{number}"] for number in range(20_000)]
     with pytest.raises(ConfigError, match="agent_7 is named twice"):
         convert({"sharing": {"groups": [*groups, ["agent_7"]]}}, "here")
@@ -101,7 +101,7 @@ def test_a_list_of_many_groups_is_looked_at_once():
     ("a = {" + ".".join("a" * 3000) + " = 1}", "more than 32 parts"),
     ("#" * (1 << 20) + "\n", "characters, more than"),
 ])  # fmt: skip
-def test_a_document_that_would_keep_the_parser_busy_is_refused(text, says):
+def test_document_too_slow_to_parse_is_refused(text, says):
     with pytest.raises(Undecodable) as refused:
         parse_toml(text)
     assert says in str(refused.value) and len(str(refused.value)) < 200
@@ -116,7 +116,7 @@ def test_documents_within_the_bounds_are_read():
     assert document == {"algorithm": {"hidden": [1, 2]}}
 
 
-def test_a_value_that_is_no_toml_is_text_however_deep_it_looks():
+def test_value_that_is_no_toml_is_text():
     document: dict[str, Any] = {}
     override(document, ["task.name=" + "[" * 2000])
     assert document == {"task": {"name": "[" * 2000}}

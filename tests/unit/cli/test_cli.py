@@ -50,7 +50,7 @@ def test_a_return_is_printed_with_half_its_interval():
     assert plus_minus([1.0]) == "1.00"
 
 
-def test_metrics_of_the_environment_s_own_are_printed_by_name():
+def test_own_environment_metrics_are_printed_by_name():
     assert env_metrics({"win": 0.53125, "lost": 2.0}) == "win 0.531, lost 2.000"
 
 
@@ -65,7 +65,7 @@ def test_columns_of_a_table_stand_below_each_other():
     assert table(("a", "b"), [("long", "x")]) == "a     b\nlong  x"
 
 
-def test_the_nearest_limit_says_how_far_a_run_is():
+def test_nearest_limit_tells_progress_of_run():
     stop = Stop(rounds=100, dollars=1.0)
     assert progress(stop, empty_line(round=25, dollars=0.5, seconds=30.0)) == 0.5
     assert seconds_left(stop, empty_line(round=25, dollars=0.5, seconds=30.0)) == 30.0
@@ -86,7 +86,7 @@ def test_the_printed_configuration_is_the_configuration(overrides):
     assert convert(tomllib.loads(document(config)), "printed") == config
 
 
-def test_the_printed_configuration_has_every_key_with_its_meaning():
+def test_printed_configuration_explains_every_key():
     """Those of a resource once there is one."""
     lines, table = document(load(None, ["resources.judge.serve=my_judge:grade"])).splitlines(), ""
     found = {}
@@ -121,7 +121,7 @@ def test_runs_without_a_name_get_one_each(tmp_path):
     assert len(names) == 3 and all(name.startswith("spread-mappo-s1-2") for name in names)
 
 
-def test_a_folder_with_files_of_a_user_is_not_taken(tmp_path):
+def test_folder_with_user_files_is_not_taken(tmp_path):
     (tmp_path / "notes").mkdir()
     assert RunStore(tmp_path).create("notes", "").name == "notes"
     (tmp_path / "notes/thoughts.txt").touch()
@@ -142,7 +142,7 @@ def differences(before, after):
     return [str(change) for change in changes(parts("", before), parts("", after))]
 
 
-def test_the_fingerprint_of_a_run_names_the_code_of_its_environment(tmp_path, shell):
+def test_run_fingerprint_names_environment_code(tmp_path, shell):
     shell.import_from(tmp_path)
     package = tmp_path / "my_package"
     package.mkdir()
@@ -157,7 +157,7 @@ def test_the_fingerprint_of_a_run_names_the_code_of_its_environment(tmp_path, sh
     assert environment_fingerprint(ours, "ippo").environment is None
 
 
-def test_the_fingerprint_of_a_run_names_the_code_of_its_algorithm(tmp_path, shell):
+def test_run_fingerprint_names_algorithm_code(tmp_path, shell):
     shell.import_from(tmp_path)
     (tmp_path / "an_algorithm.py").write_text("raise RuntimeError('looking must not run it')")
     (tmp_path / "an_algorithm-1.dist-info").mkdir()
@@ -174,14 +174,14 @@ def test_the_fingerprint_of_a_run_names_the_code_of_its_algorithm(tmp_path, shel
     assert environment_fingerprint(task, "vdn").algorithm is None
 
 
-def test_a_fingerprint_has_the_version_of_torch_where_it_computes():
+def test_fingerprint_has_torch_version_where_it_computes():
     task = EnvTask(name="mpe/simple_spread")
     plain, other = (environment_fingerprint(task, "vdn", engine) for engine in ("numpy", "torch"))
     assert plain.torch is None and other.torch == version("torch")
     assert differences(plain, other) == [f"torch was None and is {other.torch}"]
 
 
-def test_the_file_and_the_settings_come_in_any_order():
+def test_file_and_settings_come_in_any_order():
     path, settings = split(["seed=1", "run.toml", "stop.rounds=3"])
     assert (str(path), settings) == ("run.toml", ["seed=1", "stop.rounds=3"])
     assert split([]) == (None, [])
@@ -203,7 +203,7 @@ def test_every_command_has_help(capsys):
 
 
 @pytest.mark.parametrize(("package", "task"), [("smac", "smac/8m"), ("smacv2", "smacv2/zerg_5_vs_5")])
-def test_doctor_says_of_starcraft_what_its_tasks_say_and_of_other_packages_the_extra(capsys, shell, package, task):
+def test_doctor_explains_starcraft_and_extras_of_packages(capsys, shell, package, task):
     shell.uninstall(package)
     with pytest.raises(MissingExtra) as missing:
         environments.make(EnvTask(name=task), 1)
@@ -241,7 +241,7 @@ def test_doctor_prints_what_is_here(capsys):
         (("--print-template", "--dry-run"), "argument --dry-run: not allowed with argument --print-template"),
     ],
 )
-def test_a_value_that_cloudformation_would_refuse_is_refused_at_once(options, message, capsys):
+def test_value_invalid_for_cloudformation_is_refused_immediately(options, message, capsys):
     assert main(["cloud", "deploy", "--backend", "emulated", *options]) == 2
     printed = capsys.readouterr()
     assert (printed.out, printed.err.startswith(f"marless: {message}"), printed.err.count("\n")) == ("", True, 1)
@@ -256,7 +256,7 @@ def test_a_folder_is_no_package(tmp_path, shell):
 
 
 @pytest.mark.parametrize("command", [["runs"], ["config"]])
-def test_commands_that_play_nothing_import_nothing_of_the_current_folder(tmp_path, command):
+def test_commands_without_play_import_no_local_module(tmp_path, command):
     for name in ("org", "_winapi", "msvcrt", "wandb", "mlflow"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')")
     said = subprocess.run(

@@ -50,7 +50,7 @@ def test_naming_mappo_or_another_network_gives_perceptrons(setting):
 
 
 @pytest.mark.parametrize("limit", ["stop.seconds=3", "stop.env_steps=10", "stop.dollars=1", "stop.return=-36"])
-def test_a_run_with_any_limit_gets_no_default_one(limit):
+def test_run_with_limit_gets_no_default_limit(limit):
     assert load(None, [limit]).stop.rounds is None
 
 
@@ -68,7 +68,7 @@ def test_a_run_with_any_limit_gets_no_default_one(limit):
         ("sed", "seed"),
     ],
 )
-def test_an_unknown_key_is_refused_with_the_nearest_one(wrong, nearest):
+def test_unknown_key_is_refused_with_nearest_key(wrong, nearest):
     assert f"did you mean {nearest}?" in refusal(f"{wrong}=1")
 
 
@@ -99,16 +99,16 @@ def test_a_typed_key_may_lack_a_common_table(tmp_path):
         (["algorithm.mixing_embed_dim=64"], "mixing_embed_dim is a key of qmix, not of mappo"),
     ],
 )
-def test_a_key_of_other_algorithms_is_refused_with_those_that_have_it(settings, says):
+def test_key_of_other_algorithms_names_those_algorithms(settings, says):
     assert refusal(*settings) == f"the command line: algorithm.{says}"
 
 
-def test_a_hyperparameter_is_checked_against_the_algorithm_asked_for():
+def test_hyperparameter_is_checked_against_chosen_algorithm():
     assert set(valid_keys("ippo")) >= {"algorithm.name", "algorithm.lr", "algorithm.gamma"}
     assert isinstance(load(None, ["algorithm.name=ippo", "algorithm.gamma=0.5"]).algorithm, IppoConfig)
 
 
-def test_settings_without_a_name_belong_to_the_default_task_and_algorithm():
+def test_settings_without_names_belong_to_defaults():
     config = load(None, ["algorithm.lr=3e-4", "task.agents=4", "algorithm.engine=numpy"])
     expected = MappoConfig(lr=3e-4, gamma=0.9, engine="numpy")
     assert (config.algorithm, config.task.name) == (expected, "mpe/simple_spread")
@@ -133,11 +133,11 @@ def test_a_dotted_override_sets_its_key(override, read):
 
 
 @pytest.mark.parametrize("text", ["seed", "=3", ".=3", "seed.=3", "a..b=1", ""])
-def test_what_is_not_key_and_value_is_refused_with_an_example(text):
+def test_malformed_setting_is_refused_with_example(text):
     assert "is not key=value, such as algorithm.lr=3e-4" in refusal(text)
 
 
-def test_a_later_override_wins_over_an_earlier_one_and_over_the_file(tmp_path):
+def test_later_override_wins_over_earlier_and_file(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("seed = 1\n[actors]\nnum_envs = 3\n")
     config = load(file, ["seed=2", "seed=4"])
@@ -183,7 +183,7 @@ def test_a_later_override_wins_over_an_earlier_one_and_over_the_file(tmp_path):
         (["stop.dollars=1", "pricing.storage=express"], "stop.dollars", "express"),
     ],
 )
-def test_a_value_that_cannot_be_is_refused_with_its_key_and_what_it_must_be(overrides, key, says):
+def test_impossible_value_is_refused_with_key_and_rule(overrides, key, says):
     message = refusal(*overrides)
     assert message.startswith(f"the command line: {key}: ")
     assert says in message
@@ -200,7 +200,7 @@ def test_a_missing_file_is_named(tmp_path):
 @pytest.mark.parametrize(
     "body, says", [(b"seed = \n", "is not valid TOML"), (b"\xff\xfe", "cannot be read"), (b"a = 1\na = 2\n", "TOML")]
 )
-def test_a_file_that_cannot_be_understood_is_named_with_the_reason(tmp_path, body, says):
+def test_unreadable_file_is_named_with_reason(tmp_path, body, says):
     file = tmp_path / "run.toml"
     file.write_bytes(body)
     message = refusal(path=file)
@@ -211,14 +211,14 @@ def test_a_folder_is_no_file(tmp_path):
     assert "cannot be read" in refusal(path=tmp_path)
 
 
-def test_a_wrong_key_in_a_file_is_named_with_the_file(tmp_path):
+def test_wrong_key_in_file_is_named_with_file(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("[actors]\nnum_env = 3\n")
     assert refusal(path=file) == f"{file}: there is no key actors.num_env; did you mean actors.num_envs?"
 
 
 @pytest.mark.parametrize("name", ["mappo", "ippo"])
-def test_every_key_has_a_description_and_can_be_set(name):
+def test_every_key_is_described_and_settable(name):
     for key, text in valid_keys(name).items():
         assert text, key
 
@@ -227,7 +227,7 @@ def test_every_key_has_a_description_and_can_be_set(name):
     "overrides",
     [[], ["algorithm.name=ippo", "stop.return=-40"], ["task.name=toy/signal", "task.options.mixed=true", "seed=3"]],
 )
-def test_a_configuration_written_as_tables_reads_back_as_itself(overrides):
+def test_configuration_written_as_tables_reads_back(overrides):
     config = load(None, overrides)
     assert convert(document(config), "here") == config
 
@@ -260,7 +260,7 @@ def test_rules_that_cannot_go_together_are_refused(overrides, message):
 
 
 @pytest.mark.parametrize("name", ["ippo", "mappo", "iql", "iddpg"])
-def test_learners_are_spread_over_slots_where_nothing_joins_them_within_a_round(name):
+def test_independent_learners_are_spread_over_slots(name):
     assert load(None, [f"algorithm.name={name}"]).placement.rule == "balanced"
 
 
@@ -274,14 +274,14 @@ def test_who_learns_from_replay_shares_networks_by_default(names, rule):
 
 
 @pytest.mark.parametrize("name", ["ippo", "vdn"])
-def test_groups_by_hand_are_the_rule_unless_another_is_set(name):
+def test_manual_groups_are_rule_unless_another_is_set(name):
     by_hand = [f"algorithm.name={name}", 'sharing.groups=[["agent_0", "agent_1"]]']
     assert load(None, by_hand).sharing.rule == "groups"
     assert load(None, [*by_hand, "sharing.rule=none"]).sharing.rule == "none"
 
 
 @pytest.mark.parametrize("name", ["vdn", "qmix", "maddpg"])
-def test_learners_that_meet_in_every_update_are_one_invocation_by_default(name):
+def test_learners_coupled_in_updates_share_one_invocation(name):
     assert load(None, [f"algorithm.name={name}"]).placement.rule == "packed"
     assert load(None, [f"algorithm.name={name}", "placement.inline_objects=false"]).placement.rule == "packed"
     assert load(None, [f"algorithm.name={name}", "placement.rule=fused"]).placement.rule == "fused"

@@ -84,7 +84,7 @@ def columns(*found):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
-def test_every_declared_cell_is_a_run_of_its_own(protocol):
+def test_every_declared_cell_is_distinct_run(protocol):
     runs = [cell.run for _, cell in protocol.cells(lambda case: True)]
     assert len(runs) == len(set(runs)) == sum(len(case.seeds) for case in protocol.cases)
     for case in protocol.cases:
@@ -129,13 +129,13 @@ def test_long_runs_have_the_settings_of_the_example():
     assert shown.items() <= settings.items()
 
 
-def test_the_short_protocol_asks_the_same_of_every_algorithm():
+def test_short_protocol_is_same_for_every_algorithm():
     assert {case.algorithm for case in QUICK.cases} == set(PLAYING)
     assert len(QUICK.cases) == len(PLAYING)
     assert all((case.bar, case.criterion, len(case.seeds)) == (-45, "each", 3) for case in QUICK.cases)
 
 
-def test_all_cases_of_a_seed_go_before_the_next_and_blocks_one_after_the_other():
+def test_all_cases_of_seed_precede_next_seed():
     first, second, last = a_case("mappo"), a_case("ippo", seeds=(1, 2)), a_case("vdn", seeds=(1,))
     cells = Protocol("p", ((first, second), (last,))).cells(lambda case: True)
     found = [(case.algorithm, cell.seed) for case, cell in cells]
@@ -162,7 +162,7 @@ def test_returns_with_bounds_have_an_interval_inside_them():
     assert bounded == {"smax_8m": (0, 2), "smax_3s5z": (0, 2), "lbf_8x8-2p-2f-coop": (0, 1)}
 
 
-def test_shares_of_battles_have_an_interval_inside_zero_and_one():
+def test_battle_shares_have_interval_within_zero_and_one():
     case = a_case(measure="win", points=(200,), seeds=(1, 2, 3))
     records = {
         seed: a_record(case, seed, measured=(Measured(env_steps=200, figures={"win": won}),))
@@ -185,7 +185,7 @@ def test_what_is_published_stands_beside_its_budget():
     assert (cells["published"], cells["seeds"]) == ("-29.3", "3")
 
 
-def test_a_table_leaves_out_columns_that_are_empty_in_all_rows():
+def test_table_omits_columns_empty_in_all_rows():
     header, *_ = lines(an_outcome(a_case("masac"), -30.0, -32.0, -34.0))
     assert "published" not in header and header[-1] == "verdict |"
 
@@ -198,7 +198,7 @@ def test_a_table_leaves_out_columns_that_are_empty_in_all_rows():
         ((-30.0, -32.0, -33.0, -30.0), "kept in 4 of 4, 5 are needed"),
     ],
 )
-def test_a_bar_is_met_by_each_of_five_seeds(returns, verdict):
+def test_bar_is_met_by_each_of_five_seeds(returns, verdict):
     outcome = an_outcome(a_case(bar=-33.0, seeds=tuple(range(1, len(returns) + 1))), *returns)
     assert outcomes.verdict(outcome, [outcome]) == verdict
 
@@ -210,7 +210,7 @@ def test_with_a_failed_seed_no_mean_is_shown():
     assert shown == [("3", "-32.00 (-36.97 to -27.03)", "-34.00"), ("2", "", "")]
 
 
-def test_a_failed_seed_is_counted_and_a_missing_one_waited_for():
+def test_failed_seed_is_counted_and_missing_seed_awaited():
     failed = an_outcome(a_case(bar=-45.0), -30.0, -30.0, failed=(3,))
     assert outcomes.verdict(failed, [failed]) == "MISSED: kept in 2 of 3, 1 failed"
     assert outcomes.missed([failed]) == [failed]
@@ -229,7 +229,7 @@ def test_where_the_best_counts_the_others_are_reported():
     assert outcomes.missed([best, other]) == []
 
 
-def test_steps_and_seconds_to_the_bar_are_of_the_first_evaluation_that_reached_it():
+def test_steps_and_seconds_end_at_first_passing_evaluation():
     assert outcomes.typical(an_outcome(a_case(bar=-50.0), -40.0, -40.0, -40.0).reached()) == (100, 2.0)
     assert outcomes.typical(an_outcome(a_case(bar=-39.0), -40.0, -40.0, -40.0).reached()) is None
 
@@ -268,7 +268,7 @@ def test_the_longest_whole_protocol_has_the_plain_name(quick, full, protocols):
     assert next(iter(layout)) == "vdn"
 
 
-def test_a_failed_seed_of_the_long_protocol_leaves_the_plain_name_to_the_short_one():
+def test_failed_long_protocol_leaves_name_to_short_protocol():
     quick = an_outcome(a_case("vdn"), -36.0, -36.0, -36.0)
     full = an_outcome(a_case("vdn", "bootstrap"), -28.0, -28.0, failed=(3,), protocol="full")
     assert outcomes.layout([quick, full])["simple_spread_3"]["vdn"]["mean"] == -36
@@ -284,27 +284,27 @@ def test_each_algorithm_has_its_plain_name_for_itself():
     assert means == {"iql": -38, "vdn": -28, "vdn-quick": -36}
 
 
-def test_a_later_treatment_has_no_plain_name_even_where_it_is_alone():
+def test_later_treatment_never_has_plain_name():
     first, later = a_case("vdn", "bootstrap"), a_case("vdn", "terminal")
     found = [an_outcome(first, protocol="full"), an_outcome(later, -30.0, -30.0, -30.0, protocol="full")]
     assert list(outcomes.layout(found)["simple_spread_3"]) == ["vdn-terminal"]
 
 
-def test_where_both_sides_learn_the_final_policies_count_and_the_side_is_named():
+def test_final_policies_of_named_side_count_in_competition():
     case = a_case(task="simple_tag", measure="sides", seeds=(1,), settings={"task.name": "mpe/simple_tag"})
     outcome = Outcome("quick", case, {1: a_record(case, 1, mean=100.0, final=21.0)})
     assert outcome.mean == 21
     assert "of the team adversary, summed over its agents" in tables.section([outcome])[0]
 
 
-def test_an_outcome_names_the_programs_that_trained_the_seeds():
+def test_outcome_names_programs_that_trained_seeds():
     case = a_case()
     commits = {1: "0123456789+", 2: "0123456789+", 3: "abcdef0123"}
     found = Outcome("quick", case, {seed: a_record(case, seed, commit=commit) for seed, commit in commits.items()})
     assert found.commits == ["0123456+", "abcdef0"]
 
 
-def test_cases_without_a_record_stand_in_one_line_below_the_table():
+def test_cases_without_record_are_listed_below_table():
     ended, waiting = an_outcome(a_case(bar=-45.0), -30.0), an_outcome(a_case("qmix", bar=-33.0))
     table, line = tables.section([ended, waiting])
     assert len(table.splitlines()) == 3
@@ -312,14 +312,14 @@ def test_cases_without_a_record_stand_in_one_line_below_the_table():
     assert tables.section([waiting]) == [line]
 
 
-def test_a_row_has_the_verdict_and_the_worst_seed():
+def test_row_has_verdict_and_worst_seed():
     (row,) = columns(an_outcome(a_case(bar=-45.0), -30.0, -32.0, -34.0))
     assert row[:3] == ["| mappo", "quick", "3"]
     assert row[4] == "-34.00"
     assert row[-1] == "kept in 3 of 3, 5 are needed |"
 
 
-def test_records_come_back_as_they_were_and_others_are_refused(tmp_path):
+def test_records_round_trip_and_others_are_refused(tmp_path):
     case = a_case()
     file, first, second = record.path(tmp_path, "quick"), a_record(case, 1), a_record(case, 2)
     assert record.read(file) == {}
@@ -374,7 +374,7 @@ def test_results_whose_records_are_gone_appear_nowhere(tmp_path):
     assert list(tmp_path.glob("*-marl-eval.json")) == []
 
 
-def test_sides_have_panels_of_their_own_and_no_sum(tmp_path, monkeypatch):
+def test_sides_have_own_panels_without_sum(tmp_path, monkeypatch):
     case = a_case(task="simple_adversary", measure="sides", points=(100, 200), seeds=(1,))
     measured = tuple(Measured(env_steps=at, figures={"adversary against random": -at / 10}) for at in case.points)
     titles = []
@@ -383,7 +383,7 @@ def test_sides_have_panels_of_their_own_and_no_sum(tmp_path, monkeypatch):
     assert titles == [("simple_adversary, quick", "adversary against random")]
 
 
-def test_a_picture_says_how_many_seeds_its_means_are_over(tmp_path, monkeypatch):
+def test_picture_tells_number_of_seeds_of_means(tmp_path, monkeypatch):
     said = []
     monkeypatch.setattr(pictures, "finish", lambda axes, title, about, x, y: said.append(about))
     whole, begun = an_outcome(a_case(), -30.0, -32.0, -34.0), an_outcome(a_case("vdn"), -30.0)
@@ -393,7 +393,7 @@ def test_a_picture_says_how_many_seeds_its_means_are_over(tmp_path, monkeypatch)
     assert said == [f"mean over 3 seeds{band}", "one seed", f"mean over 1 to 3 seeds{band}"]
 
 
-def test_every_algorithm_of_a_picture_has_a_colour_of_its_own_whatever_the_panel(tmp_path, monkeypatch):
+def test_algorithm_has_same_colour_in_every_panel(tmp_path, monkeypatch):
     figures = []
     monkeypatch.setattr(pictures, "save", lambda figure, path: figures.append(figure))
     cases = a_case("mappo", "1M"), a_case("vdn", "4M")
@@ -408,7 +408,7 @@ def a_campaign(folder, records, *blocks):
     )
 
 
-def test_cells_run_once_and_a_failed_one_is_recorded_as_failed(tmp_path):
+def test_cells_run_once_and_failure_is_recorded(tmp_path):
     good, bad = a_case(seeds=(1,)), a_case("iql", seeds=(1,), settings={"task.options": "{continuous_actions = true}"})
     # A run started by another program version cannot be resumed: it starts again.
     left = tmp_path / "work" / "runs" / good.cells[0].run
@@ -429,7 +429,7 @@ def test_cells_run_once_and_a_failed_one_is_recorded_as_failed(tmp_path):
     assert not left.exists()
 
 
-def test_a_run_that_ended_unseen_is_put_down_without_training_again(tmp_path, monkeypatch):
+def test_unseen_ended_run_is_recorded_without_retraining(tmp_path, monkeypatch):
     """The state after a kill between the end of a run and its record."""
     case, records = a_case(seeds=(1,)), []
     first = a_campaign(tmp_path, records, (case,))
@@ -443,7 +443,7 @@ def test_a_run_that_ended_unseen_is_put_down_without_training_again(tmp_path, mo
 
 
 @pytest.mark.conformance
-def test_a_cell_pauses_at_its_points_and_each_side_plays_the_reference(tmp_path, monkeypatch):
+def test_cell_pauses_at_points_and_sides_play_reference(tmp_path, monkeypatch):
     monkeypatch.setattr(measures, "EPISODES", 2)
     task = {"task": "simple_adversary", "settings": {"task.name": "mpe/simple_adversary"}}
     reference = a_case(treatment=REFERENCE, seeds=(100,), **task)
@@ -458,7 +458,7 @@ def test_a_cell_pauses_at_its_points_and_each_side_plays_the_reference(tmp_path,
     assert records[1].env_steps == 200
 
 
-def test_the_command_trains_reports_and_says_what_was_missed(tmp_path, monkeypatch, capsys):
+def test_command_trains_reports_and_tells_misses(tmp_path, monkeypatch, capsys):
     missed = a_case(seeds=(1,), bar=0.0)
     protocol = Protocol("quick", ((missed, a_case("coma", seeds=(1,))),))
     monkeypatch.setitem(command_line.PROTOCOLS, "quick", protocol)
@@ -473,7 +473,7 @@ def test_the_command_trains_reports_and_says_what_was_missed(tmp_path, monkeypat
     assert "MISSED: kept in 0 of 1" in (tmp_path / "out" / "conformance.md").read_text()
 
 
-def test_patterns_pick_cases_and_those_that_they_play_against():
+def test_patterns_pick_cases_and_their_opponents():
     sided = a_case("ippo", task="simple_tag", measure="sides")
     protocol = Protocol("p", ((a_case("vdn"), sided, a_case(treatment=REFERENCE, task="simple_tag")),))
     picked = [case.arm.name for case in protocol.cases if command_line.Among(protocol, ["simple_tag-ippo"])(case)]
@@ -494,7 +494,7 @@ class EveryOtherWins:
         return step if step.final is None else replace(step, env_metrics={"win": won.astype(float)})
 
 
-def test_wins_are_the_share_of_episodes_that_were_won(tmp_path, monkeypatch):
+def test_wins_are_share_of_won_episodes(tmp_path, monkeypatch):
     task, team = EnvTask(name="mpe/simple_spread"), Team(groups=(0, 1, 2))
     spec = registry.spec(task)
     networks = [ippo.initialise(spec, team, IppoConfig().resolved(spec), 1, group) for group in team.groups]
@@ -519,7 +519,7 @@ sys.modules.update(smac_stand_in.modules(smac_stand_in.World()))
 @pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("algorithm", ["mappo", "qmix"])
-def test_the_protocol_of_starcraft_runs_up_to_the_game(tmp_path, shell, monkeypatch, algorithm):
+def test_starcraft_protocol_runs_up_to_game(tmp_path, shell, monkeypatch, algorithm):
     """Runs, measures and reports a case of the protocol, shorter and on a map of the stand-in."""
     (tmp_path / "package" / "smac").mkdir(parents=True)
     (tmp_path / "package" / "smac" / "__init__.py").write_text(STAND_IN)
@@ -540,6 +540,6 @@ def test_the_protocol_of_starcraft_runs_up_to_the_game(tmp_path, shell, monkeypa
     assert table.splitlines()[0].endswith("published win |") and table.splitlines()[2].endswith(f"| {published} |")
 
 
-def test_without_starcrafts_package_its_cases_say_what_to_install():
+def test_cases_without_starcraft_say_how_to_install():
     assert "not installed: pip install" in missing(STARCRAFT.cases[0])
     assert "smacv2" in missing(STARCRAFT.cases[-1])

@@ -39,7 +39,7 @@ def test_a_learner_without_torch_is_an_archive(known):
 
 
 @pytest.mark.parametrize("known", [None, deployed("marless-default-learner-image")])
-def test_a_learner_with_torch_is_an_image_that_is_paid_for(known):
+def test_torch_learner_is_paid_image(known):
     assert learner(known, DEEP) == "a container image, because deep needs torch"
     assert "a container repository" in said(known, DEEP)
     assert "images" in said(known, DEEP)
@@ -49,13 +49,13 @@ def test_a_learner_with_torch_is_an_image_that_is_paid_for(known):
     ("name", "torch", "removed"),
     [("marless-default-learner", DEEP, "a zip archive"), ("marless-default-learner-image", NONE, "an image")],
 )
-def test_a_learner_that_changes_its_kind_ends_runs_in_progress(name, torch, removed):
+def test_learner_that_changes_kind_ends_current_runs(name, torch, removed):
     assert learner(deployed(name), torch).endswith(
         f"; runs in progress cannot go on, because their learner, {removed}, is removed"
     )
 
 
-def test_the_long_name_of_a_resource_stands_apart_from_what_serves_it():
+def test_long_resource_name_is_separate_from_its_source():
     resources = {"a_chess_engine": Resource(serve="my_engine:move")}
     line = "a_chess_engine my_engine:move, 1 at once, 1,769 MB, 20 s"
     assert line in said(None, NONE, **{PARAMETER: to_parameter(resources)}).splitlines()

@@ -15,13 +15,13 @@ def cell(rows, width, numpy, gpu):
     return Cell(rows=rows, width=width, seconds=seconds, apart=1.5e-6)
 
 
-def test_a_row_says_how_many_times_as_fast_each_way_is():
+def test_row_tells_speed_up_of_each_way():
     assert cell(64_000, 1024, 1.0, 0.1).cells() == (
         "64,000", "1024", "1,500.0", "200.0", "0.50", "2.00", "8.33 (6.67 to 10.00)", "2e-06",
     )  # fmt: skip
 
 
-def test_the_gpu_wins_from_the_size_on_above_which_it_always_does():
+def test_gpu_wins_from_last_crossing_size():
     cells = [
         cell(200, 64, 0.001, 0.01), cell(1600, 64, 0.1, 0.01), cell(12_800, 64, 0.05, 0.1), cell(64_000, 64, 2.0, 0.1),
     ]  # fmt: skip
@@ -42,7 +42,7 @@ def test_the_gpu_wins_from_the_size_on_above_which_it_always_does():
         (0.3, "2.8 times, MISSED: kept in 0 of 2. This is 1.4"),
     ],
 )
-def test_what_was_asked_for_is_held_against_the_largest_cell(gpu, verdict):
+def test_request_is_compared_with_largest_cell(gpu, verdict):
     assert record.findings([cell(64_000, 1024, 1.0, gpu)])[0].endswith(f"{verdict} times torch on all cores.")
 
 
@@ -56,7 +56,7 @@ def test_a_record_is_read_as_it_was_written():
     assert replace(written, commit=None).conditions().endswith("commit unknown.")
 
 
-def test_what_is_measured_on_this_machine_can_be_stored():
+def test_local_measurement_can_be_stored():
     measured = measure.record_of([cell(200, 64, 1.0, 0.1)], "A GPU", 12.34)
     assert msgspec.json.decode(msgspec.json.encode(measured), type=Record) == measured
     assert (measured.gpu, measured.seconds) == ("A GPU", 12.3)

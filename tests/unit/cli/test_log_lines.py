@@ -38,7 +38,7 @@ def read(run, *batches):
 RAN = "ran 12.30 ms, billed 13 ms, 70 of 1769 MB"
 
 
-def test_the_report_of_an_invocation_is_of_the_task_that_it_named():
+def test_invocation_report_belongs_to_named_task():
     lines = events(start(FIRST), own(FIRST, "r/000001/sample/000"), f"END RequestId: {FIRST}", report(FIRST))
     named = (FIRST, "r/000001/sample/000")
     assert read("r", lines) == read(None, lines) == [(*named, "answered"), (*named, RAN)]
@@ -47,7 +47,7 @@ def test_the_report_of_an_invocation_is_of_the_task_that_it_named():
     assert (line.run, line.level, line.fields["billed_ms"], line.fields["function_version"]) == ("r", "", 13, "7")
 
 
-def test_invocations_of_several_environments_are_told_apart_by_their_ids():
+def test_invocations_are_distinguished_by_environment_ids():
     one = events(start(FIRST), own(FIRST, "r/1"), report(FIRST), stream="one")
     two = events(start(SECOND), own(SECOND, "other/1"), report(SECOND), stream="two", at=0.5)
     mixed = sorted([*one, *two], key=lambda event: event.at)
@@ -55,18 +55,18 @@ def test_invocations_of_several_environments_are_told_apart_by_their_ids():
     assert [id for id, *_ in read(None, mixed)] == [FIRST, SECOND, FIRST, SECOND]
 
 
-def test_what_an_invocation_said_before_it_named_its_run_is_kept_until_it_does():
+def test_early_lines_wait_until_run_is_named():
     before, after = events(start(FIRST), "a warning of a library"), events(own(FIRST, "r/1"), at=9.0)
     assert read("r", before, after) == [(FIRST, "r/1", "a warning of a library"), (FIRST, "r/1", "answered")]
     assert read("another", before, after) == []
 
 
-def test_an_environment_that_serves_another_run_next_does_not_mix_them_up():
+def test_environment_serving_other_run_keeps_lines_apart():
     lines = events(start(FIRST), own(FIRST, "r/1"), report(FIRST), start(SECOND), "of nobody yet", report(SECOND))
     assert read("r", lines) == [(FIRST, "r/1", "answered"), (FIRST, "r/1", RAN)]
 
 
-def test_the_end_of_a_process_is_of_its_last_invocation():
+def test_process_end_belongs_to_last_invocation():
     died = f"RequestId: {FIRST} Error: Runtime exited with error: signal: killed"
     failed = report(FIRST, "Status: error\tError Type: Runtime.ExitError")
     lines = events(start(FIRST), own(FIRST, "r/1"), f"END RequestId: {FIRST}", failed, died, "Runtime.ExitError")
@@ -77,7 +77,7 @@ def test_the_end_of_a_process_is_of_its_last_invocation():
     ]
 
 
-def test_an_error_that_names_no_run_is_shown_to_every_run_and_a_success_to_none():
+def test_unnamed_error_is_shown_to_every_run():
     timed_out = f"2026-01-01T00:00:00.000Z {FIRST} Task timed out after 300.00 seconds"
     assert read("r", events(start(FIRST), timed_out, report(FIRST, "Status: timeout"))) == [
         (FIRST, "", "Task timed out after 300.00 seconds"),

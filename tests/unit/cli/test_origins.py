@@ -15,7 +15,7 @@ def changed_origins(path, *overrides):
     return load_with_origins(path, overrides)[1]
 
 
-def test_a_value_names_the_highest_layer_that_sets_it(tmp_path):
+def test_value_names_highest_layer_that_sets_it(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text('algorithm = {name = "qmix", lr = 1e-3, gamma = 0.9}\ntask.name = "lbf/8x8-2p-3f"\nseed = 2')
     origins = changed_origins(path, "algorithm.lr=1e-4", "seed=3")
@@ -63,12 +63,12 @@ def test_measured_settings_name_their_task():
         (["stop.dollars=1", "algorithm.network=attention", "algorithm.engine=torch"], ""),
     ],
 )
-def test_a_run_of_unknown_length_names_the_defaults_that_it_lacks(settings, missing_defaults):
+def test_run_of_unknown_length_names_missing_defaults(settings, missing_defaults):
     line = unused_schedule(load_with_origins(None, settings)[0])
     assert missing_defaults in line and bool(line) == bool(missing_defaults)
 
 
-def test_a_new_run_of_unknown_length_says_so_and_its_resume_does_not(no_processes, shell, tmp_path, capsys):
+def test_only_new_run_reports_unknown_length(no_processes, shell, tmp_path, capsys):
     shell.cd(tmp_path)
     # These caps pay for no round.
     assert main(["train", MAPPO, "stop.dollars=0.0005", "--run", "short"]) == 1
@@ -79,7 +79,7 @@ def test_a_new_run_of_unknown_length_says_so_and_its_resume_does_not(no_processe
     assert "stopped after round 0" in said and line not in said
 
 
-def test_a_printed_file_leaves_the_engine_to_the_machine_that_reads_it(capsys, tmp_path):
+def test_printed_file_leaves_engine_to_reading_machine(capsys, tmp_path):
     settings = ["task.options.max_cycles=9"]
     assert main(["config", "--short", *settings]) == 0
     text, here = capsys.readouterr().out, load(None, settings)
@@ -90,7 +90,7 @@ def test_a_printed_file_leaves_the_engine_to_the_machine_that_reads_it(capsys, t
     assert load(path) == here
 
 
-def test_a_printed_file_keeps_the_engine_and_the_physics_that_were_typed(capsys):
+def test_printed_file_keeps_typed_engine_and_physics(capsys):
     assert main(["config", "--short", "algorithm.engine=numpy"]) == 0
     assert 'engine = "numpy"  # command line\n' in capsys.readouterr().out
     assert main(["config", "--short", "task.options.exact_physics=true"]) == 0
@@ -105,13 +105,13 @@ def test_a_printed_file_keeps_the_engine_and_the_physics_that_were_typed(capsys)
         (["base.model=folder"], (64, 5e-4, 0.003), None),
     ],
 )
-def test_agents_with_a_small_model_have_defaults_of_their_own(settings, values, origin):
+def test_agents_with_small_model_have_own_defaults(settings, values, origin):
     config, origins = load_with_origins(None, ["task.name=text/relay", "algorithm.name=grpo", *settings])
     assert (config.actors.num_envs, config.algorithm.lr, config.algorithm.ent_coef) == values
     assert origins.get("algorithm.lr") == origin
 
 
-def test_a_table_on_the_command_line_leaves_nothing_of_the_files(tmp_path):
+def test_command_line_table_replaces_file_table(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text("[actors]\nnum_envs = 4\nrollout_length = 5")
     assert load(path, ["actors={num_envs=8}"]).actors.rollout_length is None
@@ -129,7 +129,7 @@ def test_the_command_says_it_of_every_value(capsys):
     assert lines["actors.num_envs"] == {"key": "actors.num_envs", "value": 64, "set_by": "default"}
 
 
-def test_the_notes_are_comments_of_a_file_that_means_the_same(capsys, tmp_path):
+def test_notes_are_comments_of_equivalent_file(capsys, tmp_path):
     settings = ["task.name=lbf/8x8-2p-3f", "algorithm.name=qmix"]
     assert main(["config", *settings]) == 0
     text = capsys.readouterr().out
@@ -147,7 +147,7 @@ def test_the_notes_are_comments_of_a_file_that_means_the_same(capsys, tmp_path):
         ["sharing.rule=dynamic", "functions.actor.timeout_s=70", "task.options.max_cycles=9", "stop.seconds=9"],
     ],
 )
-def test_a_short_configuration_is_that_of_the_long_one(settings, tmp_path, capsys):
+def test_short_configuration_equals_long_configuration(settings, tmp_path, capsys):
     assert main(["config", "--short", *settings]) == 0
     printed = capsys.readouterr().out
     assert not {"[trend]", "[placement]", "[pricing]", "[league]"} & {*printed.splitlines()}
@@ -159,7 +159,7 @@ def test_a_short_configuration_is_that_of_the_long_one(settings, tmp_path, capsy
         assert load(tmp_path / "my.toml") == load_with_origins(None, settings)[0]
 
 
-def test_a_short_list_of_keys_has_what_was_set_of_the_others(capsys):
+def test_short_key_list_shows_other_set_keys(capsys):
     assert main(["config", "--short", "--json", "sharing.rule=all", "seed=3"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     tables = {line["key"].partition(".")[0] for line in lines}
@@ -167,7 +167,7 @@ def test_a_short_list_of_keys_has_what_was_set_of_the_others(capsys):
     assert [line["key"] for line in lines if line["key"].startswith("sharing")] == ["sharing.rule"]
 
 
-def test_the_command_explains_what_is_decided_by_reasons_with_sources(capsys):
+def test_command_explains_decisions_with_reasons_and_sources(capsys):
     task = ["pettingzoo:mpe2.simple_spread_v3:parallel_env", "task.options.max_cycles=150"]
     assert main(["config", "--why", "--json", *task]) == 0
     lines = {line["key"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}

@@ -12,11 +12,11 @@ from marless.coordinator.core.round_graph import Gate
 from marless.functions.environments.base import EnvTask
 
 
-def test_a_task_takes_the_slot_that_is_free_first():
+def test_task_takes_first_free_slot():
     assert prediction.ends_s([3.0, 1.0, 1.0, 2.0], 2) == [3.0, 1.0, 2.0, 4.0]
 
 
-def test_parts_of_a_round_begin_when_their_own_samples_have_ended():
+def test_round_parts_begin_after_their_own_samples():
     """Four samples of a second on two slots end after 1, 1, 2 and 2 s. A part of two of them takes a second."""
     samples, parts = [1.0] * 4, [1.0] * 2
     assert prediction.streamed_s(samples, parts, 0.5, 2, learners=1) == 3.5
@@ -25,7 +25,7 @@ def test_parts_of_a_round_begin_when_their_own_samples_have_ended():
     assert prediction.whole_s(samples, 2.5, 2) == 4.5
 
 
-def test_with_a_lag_a_sample_takes_the_place_of_a_learner():
+def test_sample_takes_learner_slot_with_lag():
     """Three learners and a sample, a second each, on two slots: 1 + 2 s in turn, else 2 s."""
     assert prediction.in_turn_s([1.0], [1.0] * 3, 2) == 3.0
     assert prediction.beside_s([1.0], [1.0] * 3, 2) == 2.0
@@ -37,7 +37,7 @@ def test_learners_begin_while_an_evaluation_is_played():
     assert prediction.in_turn_s([1.0, 3.0], [1.0] * 2, 2) == 4.0
 
 
-def test_a_barrier_lets_every_gate_of_a_kind_wait_for_all_of_another():
+def test_barrier_makes_gates_wait_for_whole_kind():
     none = list
     gates = [
         Gate("sample/0", (), none),
@@ -52,7 +52,7 @@ def test_a_barrier_lets_every_gate_of_a_kind_wait_for_all_of_another():
     assert after["learn/0"] == {"grad/0", "evaluate"} and after["grad/0"] == {"sample/0"}
 
 
-def test_the_table_says_whether_what_was_asked_for_was_reached():
+def test_pipeline_table_tells_whether_targets_were_reached():
     met = Comparison(
         name="a", against="b", ms=[1000.0, 3000.0], ratios=[1.4, 1.8], same_weights=True, predicted=1.7, least=1.4
     )
@@ -82,7 +82,7 @@ def test_the_table_says_whether_what_was_asked_for_was_reached():
     assert msgspec.json.decode(msgspec.json.encode(record), type=Record[Comparison]) == record
 
 
-def test_a_rollout_of_the_waiting_task_is_the_same_wherever_it_is_played():
+def test_waiting_task_rollout_is_same_in_any_place():
     task = EnvTask(name="waiting", options={"horizon": 2, "median_s": 1e-6})
     first, again = (make(task, 3) for _ in range(2))
     for environment in (first, again):

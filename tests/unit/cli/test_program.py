@@ -22,17 +22,17 @@ def elsewhere(shell, tmp_path):
     shell.cd(tmp_path)
 
 
-def test_in_an_active_environment_programs_are_called_by_their_names():
+def test_active_environment_calls_programs_by_name():
     assert (program_name(), pip_name()) == ("marless", "pip")
 
 
-def test_in_the_folder_of_an_environment_that_is_not_active_they_are_called_from_there(elsewhere, shell):
+def test_inactive_environment_calls_programs_from_its_folder(elsewhere, shell):
     shell.cd(ENVIRONMENT.parent)
     bin_ = f"{ENVIRONMENT.name}/bin"
     assert (program_name(), pip_name()) == (f"{bin_}/marless", f"{bin_}/pip")
 
 
-def test_where_the_shell_would_run_those_of_another_environment_they_are_called_by_their_paths(shell, tmp_path):
+def test_other_environment_calls_programs_by_path(shell, tmp_path):
     shell.cd(tmp_path)
     own, other = ENVIRONMENT / "bin", tmp_path / "other"
     other.mkdir()
@@ -51,7 +51,7 @@ def test_elsewhere_they_are_called_by_their_whole_paths(elsewhere):
     assert words == [str(ENVIRONMENT / "bin/marless"), str(ENVIRONMENT / "bin/pip")]
 
 
-def test_what_a_command_tells_to_type_can_be_typed(elsewhere, capsys):
+def test_suggested_commands_can_be_typed(elsewhere, capsys):
     assert main(["runs"]) == 0
     assert capsys.readouterr().out == f"no runs here; start one with: {program_name()} train\n"
     assert main(["status", "none"]) == 2
@@ -60,7 +60,7 @@ def test_what_a_command_tells_to_type_can_be_typed(elsewhere, capsys):
     assert len(commands) == 2 and all(command.startswith(f"{pip_name()} install ") for command in commands)
 
 
-def test_lines_of_rooms_that_do_not_know_the_program_s_name_can_be_typed_too(elsewhere):
+def test_lines_without_program_name_can_be_typed(elsewhere):
     said = as_typed_here("it has failed; its log: marless cloud logs --function actor, or `marless resume first`")
     name = program_name()
     assert said == f"it has failed; its log: {name} cloud logs --function actor, or `{name} resume first`"
@@ -76,7 +76,7 @@ def test_lines_of_rooms_that_do_not_know_the_program_s_name_can_be_typed_too(els
 
 
 @pytest.mark.parametrize("pip", ["v/bin/pip", "/v/bin/pip", "'/a folder/bin/pip'", "uv pip"])
-def test_a_line_that_names_the_path_of_pip_stays_as_it_is(pip):
+def test_line_with_pip_path_stays_unchanged(pip):
     line = f"marless replay needs packages that are not installed: {pip} install 'marless[report]'"
     assert as_typed_here(line) == line
 
@@ -85,7 +85,7 @@ def test_a_path_with_a_space_is_one_word():
     assert shlex.split(as_typed(Path("/a folder/marless"))) == ["/a folder/marless"]
 
 
-def test_help_ends_with_the_first_page_of_the_manual(capsys):
+def test_help_ends_with_first_manual_page(capsys):
     assert main(["help"]) == 0
     *_, line = capsys.readouterr().out.splitlines()
     assert Path(line).read_text("utf-8").startswith("# MARLess\n")

@@ -20,7 +20,7 @@ DEPLOY = "marless cloud deploy"
         ("judge=https://example.com/a?b=c,timeout_s=1.5", Resource(http="https://example.com/a?b=c", timeout_s=1.5)),
     ],
 )
-def test_a_resource_is_a_name_a_source_and_settings(text, resource):
+def test_resource_has_name_source_and_settings(text, resource):
     assert parse(text) == ("judge", resource)
 
 
@@ -36,13 +36,13 @@ def test_a_resource_is_a_name_a_source_and_settings(text, resource):
         ("judge=a:b,sandbox=bubblewrap", "is none of slots=..., memory_mb=..., timeout_s=..., attempts=..."),
     ],
 )
-def test_what_is_no_resource_is_refused_with_an_example(text, fault):
+def test_malformed_resource_is_refused_with_example(text, fault):
     with pytest.raises(ValueError) as refused:
         parse(text)
     assert fault in str(refused.value)
 
 
-def test_a_deployment_keeps_the_resources_that_a_command_does_not_name():
+def test_deployment_keeps_resources_not_named_by_command():
     other = replace(JUDGE, slots=2)
     assert merged({"a": JUDGE, "b": JUDGE}, {"a": other, "b": None}) == {"a": other}
     assert merged({"a": JUDGE}, {}) == {"a": JUDGE}
@@ -75,13 +75,13 @@ def test_a_run_takes_the_sizes_of_the_deployment():
         (replace(JUDGE, rate="5/s"), "resources.judge.rate: on AWS only slots limit a resource"),
     ],
 )
-def test_what_differs_or_cannot_be_is_refused_in_one_line(resource, fault):
+def test_differing_or_impossible_resource_is_refused(resource, fault):
     with pytest.raises(UserError) as refused:
         fit_resources({"judge": resource}, {"judge": replace(JUDGE, slots=4)}, DEPLOY)
     assert fault in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_a_resource_that_is_not_deployed_is_refused_with_the_command_that_deploys_it():
+def test_undeployed_resource_is_refused_with_deploy_command():
     with pytest.raises(UserError) as refused:
         fit_resources({"judge": replace(JUDGE, slots=4)}, {}, DEPLOY)
     assert str(refused.value) == (

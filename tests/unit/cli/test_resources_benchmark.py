@@ -30,19 +30,19 @@ def test_actions_take_the_slot_that_is_free_first():
     assert prediction.shared([rounds], slots(1)) == Predicted((2 + 4 + 3 + 3) / 4, 9.0)
 
 
-def test_a_round_begins_when_the_last_one_has_ended_and_runs_go_on_side_by_side():
+def test_rounds_follow_each_other_and_runs_are_parallel():
     assert prediction.shared([[[TWICE], [TWICE]]], slots(1)) == Predicted(2.0, 6.0)
     both = prediction.shared([[[TWICE]], [[TWICE]]], slots(1))
     assert both == Predicted(3.0, (7 + 9) / 2)
     assert prediction.split([[[TWICE]], [[TWICE]]], [1, 1]) == Predicted(2.0, 6.0)
 
 
-def test_a_reserved_slot_is_waited_for_until_a_trajectory_has_ended():
+def test_reserved_slot_is_held_until_trajectory_ends():
     """Three trajectories of 6 s on two slots: the third waits 6 s, which its first action includes."""
     assert prediction.reserved([[TWICE] * 3], 2) == Predicted((6 * 2 + 6) / 6, 12.0)
 
 
-def test_elastic_actions_have_cores_as_the_scheduler_gives_them():
+def test_elastic_actions_have_cores_of_scheduler():
     """Nothing is measured at first, so the first action has one core, and the next, which is alone too, both."""
     alone = [[Trajectory([1.0, 1.0], [2.0, 2.0])]]
     halved = prediction.shared(
@@ -51,7 +51,7 @@ def test_elastic_actions_have_cores_as_the_scheduler_gives_them():
     assert halved == Predicted((2 + 1) / 2, 1 + 2 + 1 + 1)
 
 
-def test_nine_slots_are_split_over_the_runs_and_every_run_asks_its_own():
+def test_nine_slots_are_split_over_runs():
     assert sum(ways.SPLIT) == ways.SLOTS and len(ways.SPLIT) == ways.RUNS
     split = ways.several(0.2, 0.1, ways.SPLIT)
     assert [split.tables[name]["slots"] for name in split.asked] == list(ways.SPLIT)
@@ -70,7 +70,7 @@ def drawn_rounds(trajectories, duty, number=5):
     return [[Trajectory(times((1 - duty) / duty), times(1.0)) for _ in range(trajectories)] for _ in range(number)]
 
 
-def test_with_a_duty_of_a_fifth_nine_slots_are_enough_for_32_trajectories_and_far_better_than_reserved_ones():
+def test_nine_shared_slots_suffice_for_32_trajectories():
     rounds = drawn_rounds(ways.TRAJECTORIES, 0.2)
     own, every = (prediction.shared([rounds], slots(number)) for number in (ways.SLOTS, ways.TRAJECTORIES))
     reserved = prediction.reserved(rounds, ways.SLOTS)
@@ -79,7 +79,7 @@ def test_with_a_duty_of_a_fifth_nine_slots_are_enough_for_32_trajectories_and_fa
 
 
 @pytest.mark.parametrize(("trajectories", "duty", "least"), [(2, 0.2, 1.3), (12, 0.5, 1 / 1.02)])
-def test_elastic_cores_gain_where_cores_idle_and_lose_nothing_where_none_does(trajectories, duty, least):
+def test_elastic_cores_gain_when_idle_and_never_lose(trajectories, duty, least):
     """On two cores, of an action of which .95 can be divided."""
     rounds = drawn_rounds(trajectories, duty)
 
@@ -91,7 +91,7 @@ def test_elastic_cores_gain_where_cores_idle_and_lose_nothing_where_none_does(tr
     assert served(None).action_s >= least * served(ElasticCores(1, 2, 2)).action_s
 
 
-def test_the_table_says_whether_what_was_asked_for_was_reached():
+def test_resource_table_tells_whether_targets_were_reached():
     actions = Ratio(values=[4.0, 5.0, 9.0], predicted=7.2, least=4.3)
     rounds = Ratio(values=[0.9, 1.0], predicted=1.0, least=0.9)
     comparison = Comparison(name="a", against="b", action_ms=123.4, actions=actions, rounds=rounds)
@@ -121,7 +121,7 @@ class Answers:
         return [b""] * len(questions)
 
 
-def test_a_trajectory_leaves_what_it_drew_and_takes_a_slot_for_its_time(tmp_path):
+def test_trajectory_leaves_slot_after_its_drawn_time(tmp_path):
     tokens, lines = tmp_path / "tokens", tmp_path / "lines"
     os.mkfifo(tokens)
     pipe = os.open(tokens, os.O_RDWR | os.O_NONBLOCK)

@@ -70,7 +70,7 @@ def test_zsh_completes_the_same_with_what_it_means(tmp_path):
     assert completed(["zsh", "-f", "-c"], ZSH_SCRIPT, tmp_path) == [*map(":".join, CANDIDATES.values())]
 
 
-def test_every_key_of_the_algorithm_that_the_line_names_is_offered_with_its_meaning():
+def test_keys_of_named_algorithm_are_offered_with_meaning():
     assert setting_candidates("", ["mpe/simple_spread", "qmix"]) == {
         f"{key}=": text for key, text in valid_keys("qmix").items()
     }
@@ -92,7 +92,7 @@ def test_every_key_of_the_algorithm_that_the_line_names_is_offered_with_its_mean
         ("no.key=", []),
     ],
 )
-def test_behind_the_equals_sign_are_the_values_that_there_are_or_one_that_may_be(typed, values):
+def test_existing_or_example_values_follow_equals_sign(typed, values):
     assert [setting.partition("=")[2] for setting in setting_candidates(typed, [])] == values
 
 
@@ -101,7 +101,7 @@ def test_the_keys_of_a_resource_have_its_name():
     assert "resources.NAME.slots=" in setting_candidates("resources.", [])
 
 
-def test_of_files_those_with_settings_are_offered_and_of_settings_those_that_a_resumed_run_may_have(tmp_path, shell):
+def test_only_settings_files_and_resumable_settings_are_offered(tmp_path, shell):
     shell.cd(tmp_path)
     (tmp_path / "configs").mkdir()
     for name in ("my.toml", "notes.txt", "configs/own.toml"):
@@ -116,7 +116,7 @@ def test_of_files_those_with_settings_are_offered_and_of_settings_those_that_a_r
     assert {key.partition(".")[0] for key in resumed} == {"stop", "functions", "log", "resources"}
 
 
-def test_of_folders_under_runs_each_run_is_offered_once_and_nothing_that_is_being_removed(tmp_path, shell):
+def test_each_run_is_offered_once_unless_being_removed(tmp_path, shell):
     shell.cd(tmp_path)
     for name in ("runs/first", "runs/.removed-second-0a", "studies/lr", "ablations/rules"):
         (tmp_path / name).mkdir(parents=True)

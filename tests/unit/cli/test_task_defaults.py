@@ -35,11 +35,11 @@ BATTLES = {"sharing.rule": "all", "algorithm.gamma": 0.99}
 
 
 @pytest.mark.parametrize("name", ["mappo", "ippo"])
-def test_battles_are_fought_for_the_team_with_a_long_horizon_and_shared_networks(name):
+def test_battles_use_team_reward_long_horizon_shared_networks(name):
     assert changed("task.name=smax/8m", f"algorithm.name={name}") == {**BATTLES, "algorithm.reward": "team"}
 
 
-def test_ppo_begins_with_large_steps_where_it_was_measured_and_the_length_of_the_run_is_known():
+def test_ppo_starts_with_large_steps_where_measured():
     falling = {"algorithm.lr": 2e-3, "algorithm.lr_schedule": "linear"}
     falling |= {"algorithm.ent_coef": 0.03, "algorithm.ent_schedule": "linear"}
     both = {"mpe/simple_spread": falling}
@@ -77,7 +77,7 @@ def test_preset_excludes_other_lengths(settings):
         load_with_origins(None, [*settings, "preset=good"])
 
 
-def test_an_algorithm_is_given_only_settings_that_it_has():
+def test_algorithm_gets_only_settings_it_has():
     # Off-policy algorithms share networks by default.
     replayed = {key: value for key, value in BATTLES.items() if key != "sharing.rule"}
     for name in ("iql", "vdn", "qmix"):
@@ -85,7 +85,7 @@ def test_an_algorithm_is_given_only_settings_that_it_has():
     assert changed("task.name=smax/8m", "algorithm.name=maddpg") == replayed
 
 
-def test_value_methods_look_for_food_for_long_and_replay_it_more_often():
+def test_value_methods_explore_foraging_long_and_replay_more():
     known = {"algorithm.gamma": 0.95, "algorithm.updates_per_round": 128}
     searching = {**known, "algorithm.epsilon_steps": 200_000, "algorithm.priority": 0.6}
     changes = {name: changed("task.name=lbf/8x8-2p-2f", f"algorithm.name={name}") for name in ("iql", "qmix", "maddpg")}
@@ -93,7 +93,7 @@ def test_value_methods_look_for_food_for_long_and_replay_it_more_often():
     assert changes == {"iql": searching, "qmix": {**searching, **mixing}, "maddpg": known}
 
 
-def test_evaluations_of_what_is_stepped_copy_by_copy_are_short_and_have_time():
+def test_evaluations_of_slow_copies_are_short():
     for task in ("pettingzoo:some.module:env", "package:lbf/8x8-2p-2f"):
         assert changed(f"task.name={task}").items() >= STEPPED.items()
 
@@ -117,7 +117,7 @@ def test_slow_tasks_have_few_environments_and_time(task, copies, timeout_s):
     assert config.task.options == {}
 
 
-def test_robots_and_grids_have_the_settings_of_their_published_runs():
+def test_robots_and_grids_have_published_settings():
     long = {"sharing.rule": "none", "algorithm.gamma": 0.9, "actors.num_envs": 8}
     expected = {
         "mamujoco/Ant-2x4": {**long, "algorithm.gamma": 0.99, "actors.num_envs": 2},
@@ -129,7 +129,7 @@ def test_robots_and_grids_have_the_settings_of_their_published_runs():
         assert config["functions.actor.timeout_s"] == 300
 
 
-def test_kitchens_are_played_as_many_as_in_published_runs():
+def test_kitchens_play_as_many_as_published():
     kitchens = {**BATTLES, "actors.num_envs": 8, "evaluation.episodes": 16, "evaluation.final_episodes": 160}
     assert changed("task.name=overcooked/cramped_room", "algorithm.name=ippo") == kitchens
 
@@ -139,13 +139,13 @@ def test_equal_players_share_networks_and_look_far(task):
     assert changed(f"task.name={task}").items() >= {"sharing.rule": "all", "algorithm.gamma": 0.99}.items()
 
 
-def test_actors_have_time_for_the_long_episodes_of_warehouses_only():
+def test_actors_have_longer_limit_for_warehouses_only():
     configs = [load(None, (f"task.name={task}",)) for task in ("package:rware/x", "rware/x")]
     assert [config.functions.actor.timeout_s for config in configs] == [300, 60]
 
 
 @pytest.mark.parametrize("version", [10, 11, 12])
-def test_a_task_that_forgets_nothing_in_reset_is_made_anew_unless_the_user_says_otherwise(version):
+def test_leaky_environment_is_rebuilt_unless_user_objects(version):
     settings = (f"task.name=pettingzoo:{KNIGHTS}_v{version}:parallel_env", "task.options.max_cycles=12")
     assert load(None, settings).task.options == {"rebuild": True, "max_cycles": 12}
     own = load(None, (*settings, "task.options.rebuild=false"))
@@ -161,7 +161,7 @@ def test_a_task_that_forgets_nothing_in_reset_is_made_anew_unless_the_user_says_
         ("roles/apprentices", "mappo", "none", 0.9),
     ],
 )
-def test_equal_agents_of_a_task_that_nobody_measured_share_networks(task, algorithm, rule, gamma):
+def test_equal_agents_of_unmeasured_task_share_networks(task, algorithm, rule, gamma):
     config = load(None, [f"task.name={task}", f"algorithm.name={algorithm}"])
     assert (config.sharing.rule, config.algorithm.gamma) == (rule, gamma)
 
@@ -176,7 +176,7 @@ def test_the_discount_follows_from_the_longest_episode(horizon, gamma, algorithm
 
 
 @pytest.mark.parametrize("name", ["mappo", "iql", "vdn", "qmix", "maddpg"])
-def test_a_printed_configuration_keeps_its_values_whatever_task_it_is_then_for(name):
+def test_printed_configuration_keeps_values_for_any_task(name):
     config = load(None, (f"algorithm.name={name}",))
     document = msgspec.to_builtins(config)
     # All options of its algorithm, from which a run's configuration is completed.
@@ -232,14 +232,14 @@ def test_evaluations_are_a_share_of_the_training(horizon, settings, episodes, fi
 
 @pytest.mark.parametrize(("lag", "correction"), [(0, "vtrace"), (1, "vtrace"), (2, "decoupled"), (4, "decoupled")])
 @pytest.mark.parametrize("name", ["ippo", "mappo", "happo"])
-def test_data_that_is_more_than_a_round_old_is_corrected_by_decoupled_ppo(name, lag, correction):
+def test_older_data_is_corrected_by_decoupled_ppo(name, lag, correction):
     settings = (f"algorithm.name={name}", f"pipeline.lag={lag}")
     assert load(None, settings).algorithm.correction == correction
     for named in ("vtrace", "none"):
         assert load(None, (*settings, f"algorithm.correction={named}")).algorithm.correction == named
 
 
-def test_a_stored_run_with_a_lag_keeps_its_correction_if_its_algorithm_has_one():
+def test_stored_lagged_run_keeps_its_correction():
     stored = msgspec.to_builtins(load(None, ("pipeline.lag=2", "algorithm.correction=vtrace")))
     assert convert(stored, "config.toml").algorithm.correction == "vtrace"
     assert not hasattr(load(None, ("algorithm.name=qmix", "pipeline.lag=2")).algorithm, "correction")

@@ -30,22 +30,22 @@ def answer_to(line, capsys):
 
 
 @pytest.mark.parametrize("line", SETTINGS)
-def test_a_name_of_another_library_is_answered_with_ours(line, capsys):
+def test_foreign_library_name_is_answered_with_ours(line, capsys):
     start, _, rest = answer_to(line, capsys).partition("marless: the command line: ")
     assert start == "" and SETTINGS[line] in rest
 
 
 @pytest.mark.parametrize("line", VALUES)
-def test_a_value_that_cannot_be_is_answered_with_one_that_can(line, capsys):
+def test_impossible_value_is_answered_with_possible_value(line, capsys):
     assert VALUES[line] in answer_to(line, capsys)
 
 
 @pytest.mark.parametrize("line", [*OPTIONS, *COMMANDS])
-def test_a_habit_of_other_programs_is_answered_with_the_line_to_type(line, capsys):
+def test_habit_of_other_programs_gets_line_to_type(line, capsys):
     assert (OPTIONS | COMMANDS)[line] in answer_to(line, capsys)
 
 
-def test_the_file_of_a_study_and_that_of_a_run_are_told_apart(tmp_path, shell, capsys):
+def test_files_of_study_and_run_are_distinguished(tmp_path, shell, capsys):
     shell.cd(tmp_path)
     (tmp_path / "the study.toml").write_text("base.stop.rounds = 200\nvary.algorithm.lr = [3e-4]\n")
     (tmp_path / "run.toml").write_text("seed = 3\n[stop]\nrounds = 200\n")
@@ -59,35 +59,35 @@ def test_the_file_of_a_study_and_that_of_a_run_are_told_apart(tmp_path, shell, c
     assert not (tmp_path / "studies").exists()
 
 
-def test_a_table_of_a_study_is_none_of_a_run():
+def test_study_table_is_refused_in_run():
     """But `base`, which is the base of a run's networks there, as its keys tell."""
     assert {*STUDY_TABLES} <= {*StudyFile.__struct_fields__, *rules_file.KEYS}
     assert {*STUDY_TABLES} & {*RunConfig.__struct_fields__} == {"base"}
     assert not {*Pretrained.__struct_fields__} & {*RunConfig.__struct_fields__}
 
 
-def test_a_run_may_have_a_base_in_its_file(tmp_path):
+def test_run_file_may_have_base(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text('[base]\npolicies = "runs/pre"\nrank = 2\n')
     assert load(path).base == Pretrained(policies="runs/pre", rank=2)
 
 
 @pytest.mark.parametrize("line", ACCEPTED)
-def test_a_form_that_says_what_it_means_is_accepted(line, capsys):
+def test_unambiguous_form_is_accepted(line, capsys):
     assert main(shlex.split(line)) == 0
     expected = ACCEPTED[line].replace("VERSION", version("marless"))
     assert any(said.startswith(expected) for said in capsys.readouterr().out.splitlines())
 
 
 @pytest.mark.parametrize("algorithm", [spec.name for spec in algorithms.ALGORITHMS.ours()])
-def test_every_example_is_a_value_that_its_key_may_have(algorithm):
+def test_every_example_is_valid_for_its_key(algorithm):
     for key in valid_keys(algorithm):
         kind = key_types(algorithm)[key]
         assert example(key, algorithm) is not None, key
         msgspec.convert(msgspec.to_builtins(example(key, algorithm)), kind)
 
 
-def test_a_whole_number_that_no_float_holds_is_no_other_number():
+def test_whole_number_beyond_floats_stays_exact():
     with pytest.raises(ConfigError, match=r"seed: 1e\+17 is not a whole number"):
         load(None, ["seed=1e17"])
 
@@ -101,13 +101,13 @@ def test_every_counterpart_exists():
             assert here.partition("=")[0] in keys or here.startswith("task.options."), name
 
 
-def test_a_name_means_the_same_in_every_library_that_has_it():
+def test_foreign_name_means_same_in_every_library():
     for library, names in PEERS.items():
         for name, counterpart in names.items():
             assert COUNTERPARTS[name] == counterpart, (library, name)
 
 
-def test_no_key_of_ours_is_answered_as_a_name_of_others():
+def test_own_keys_are_never_answered_as_foreign():
     """What exists for one algorithm may be another thing in another library, as `batch_size` is."""
     everywhere = set.intersection(*(set(valid_keys(name)) for name in algorithms.names()))
     assert not everywhere & COUNTERPARTS.keys()

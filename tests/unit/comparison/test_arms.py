@@ -9,11 +9,11 @@ from marless.comparison.run_selection import collect
 from marless.coordinator.errors import UserError
 
 
-def test_runs_that_differ_in_seed_alone_are_one_arm():
+def test_runs_that_differ_in_seed_are_one_arm():
     assert arms(made("a", seed=2), made("b", seed=1)) == ({"mappo": {"toy/signal": [1, 2]}}, {})
 
 
-def test_arms_are_told_apart_by_the_keys_in_which_they_differ():
+def test_arms_are_distinguished_by_differing_keys():
     names = [made(f"{lr}-{seed}", f"algorithm.lr={lr}", seed=seed) for lr in (0.1, 0.2) for seed in (1, 2)]
     assert list(arms(*names)[0]) == ["lr=0.1", "lr=0.2"]
     # What a run sets beside is no key where it says nothing more.
@@ -25,12 +25,12 @@ def test_arms_are_told_apart_by_the_keys_in_which_they_differ():
     ]
 
 
-def test_hyper_parameters_that_follow_from_the_algorithm_are_no_key_of_their_own():
+def test_derived_hyperparameters_are_no_separate_key():
     found = arms(made("a", "algorithm.name=mappo"), made("b", "algorithm.name=iql"), made("c", "algorithm.name=ippo"))
     assert list(found[0]) == ["mappo", "iql", "ippo"]
 
 
-def test_defaults_that_follow_from_the_task_do_not_tell_arms_apart():
+def test_task_defaults_do_not_distinguish_arms():
     on = {"toy": "task.name=toy/signal", "mpe": "task.name=mpe/simple_spread"}
     names = [
         made(f"{algorithm}-{task}", f"algorithm.name={algorithm}", setting, f"algorithm.lr={lr}")
@@ -47,7 +47,7 @@ def test_by_groups_by_these_keys_alone():
     assert list(arms(*names, by=["algorithm.name", "algorithm.lr"])[0]) == ["mappo, lr=0.1", "mappo, lr=0.2"]
 
 
-def test_a_seed_that_lacks_a_task_is_left_out_and_named():
+def test_seed_without_a_task_is_omitted_and_named():
     names = [
         made(f"{task}-{seed}", f"task.agents={task}", "task.name=mpe/simple_spread", seed=seed)
         for task, seed in ((3, 1), (3, 2), (4, 1))
@@ -71,14 +71,14 @@ def test_what_cannot_be_grouped_is_one_line(by, says):
         arms(*names, by=by)
 
 
-def test_the_same_run_twice_is_one_and_another_of_its_seed_is_refused():
+def test_repeated_run_is_one_and_conflicting_seed_refused():
     made("a"), made("b")
     assert arms("a", "a", "runs/a")[0] == {"mappo": {"toy/signal": [1]}}
     with pytest.raises(UserError, match="arm mappo has seed 1 twice, in a and b; leave one of them out"):
         arms("a", "b")
 
 
-def test_runs_of_other_tasks_and_algorithms_have_nothing_in_common():
+def test_runs_of_other_tasks_have_nothing_in_common():
     names = [made("a", "algorithm.name=ippo"), made("b", "task.name=mpe/simple_spread")]
     with pytest.raises(UserError, match="b trains mpe/simple_spread with mappo and a trains toy/signal with ippo"):
         arms(*names)

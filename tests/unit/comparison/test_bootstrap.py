@@ -30,7 +30,7 @@ def test_aggregates_are_rliables(statistic, own, base):
     assert (statistic(OWN), statistic(BASE)) == (pytest.approx(own), pytest.approx(base))
 
 
-def test_a_score_above_one_counts_as_one_in_the_gap():
+def test_score_above_one_counts_as_one_in_gap():
     assert bootstrap.optimality_gap(1.3 * OWN) == pytest.approx(0.3515)  # rliable
 
 
@@ -154,7 +154,7 @@ def test_the_probability_of_improvement_counts_pairs():
     assert bootstrap.improvement(*bootstrap.ranks(own[0], base[0])) == sum(pairs[0]) / 36
 
 
-def test_hundreds_of_seeds_of_two_arms_are_compared_without_all_their_pairs():
+def test_hundreds_of_seeds_are_compared_without_all_pairs():
     # 1,000 resamples of 10^6 pairs would be gigabytes.
     rng = np.random.default_rng(0)
     own, base = rng.normal(0.5, 1.0, (1_000, 1)), rng.normal(0.0, 1.0, (1_000, 1))

@@ -58,14 +58,14 @@ def test_between_evaluations_returns_are_interpolated():
     assert (found.curve.x, found.curve.y["ippo"]) == ((130,), (50,))
 
 
-def test_a_run_that_ends_before_anothers_first_evaluation_cannot_be_compared():
+def test_run_shorter_than_first_evaluation_is_not_comparable():
     a_run(Path("runs/mappo"), returns=(10,), every=100)
     a_run(Path("runs/ippo"), returns=(50,), settings=IPPO, every=130)
     with pytest.raises(UserError, match="mappo ends at 100 steps, before the first evaluation of ippo at 130: there"):
         compared()
 
 
-def test_the_curve_is_the_interquartile_mean_at_every_point():
+def test_curve_is_interquartile_mean_at_every_point():
     tables = {1: (0, 8), 2: (2, 10), 3: (4, 12), 4: (60, 70), 5: (-50, -60)}
     for seed, returns in tables.items():
         a_run(Path(f"runs/mappo-{seed}"), seed=seed, returns=returns)
@@ -76,7 +76,7 @@ def test_the_curve_is_the_interquartile_mean_at_every_point():
     assert found.equal[0].against is None and found.equal[0].optimality_gap is None
 
 
-def test_scores_of_several_tasks_are_normalised_by_all_that_is_compared():
+def test_task_scores_are_normalised_by_all_compared_runs():
     # On toy: returns from 0 to 20, the 20 being an absolute metric. On mpe: from -100 to -50.
     a_run(Path("runs/mappo-toy"), returns=(0, 10), absolute=20)
     a_run(Path("runs/ippo-toy"), returns=(5, 15), absolute=15, settings=IPPO)
@@ -99,7 +99,7 @@ def test_a_task_on_which_nothing_differs_scores_nothing():
     assert values(compared()[0].equal) == {"mappo": 0.5, "ippo": 0.5}
 
 
-def test_a_run_that_was_stopped_counts_up_to_there_and_has_no_absolute_metric():
+def test_stopped_run_counts_partially_without_absolute_metric():
     a_run(Path("runs/mappo"), returns=(10, 20, 30))
     a_run(Path("runs/ippo"), returns=(50, 60), absolute=None, status="stopped", settings=IPPO)
     found, arms = compared()
@@ -127,7 +127,7 @@ def test_few_seeds_are_flagged_and_said():
     assert any("paired by seed" in note for note in table.notes(found))
 
 
-def test_numbers_can_be_recomputed_from_the_merged_file_and_are_the_same_each_time(pictures):
+def test_numbers_are_recomputable_from_merged_file(pictures):
     returns = {"mappo": [3, -4, 12, 7, 9, 30], "ippo": [8, 14, 13, 2, 40, 11]}
     for name, settings in (("mappo", ()), ("ippo", IPPO)):
         for seed, value in enumerate(returns[name], 1):
@@ -153,7 +153,7 @@ def test_numbers_can_be_recomputed_from_the_merged_file_and_are_the_same_each_ti
     assert "* x: failed" in Path("first/compare.md").read_text()
 
 
-def test_the_curve_of_an_arm_goes_as_far_as_all_its_own_runs_came():
+def test_arm_curve_ends_with_its_shortest_run():
     a_run(Path("runs/short"), returns=(1.0, 2.0))
     a_run(Path("runs/long"), returns=(1.0, 2.0, 3.0, 7.0), settings=IPPO)
     a_run(Path("runs/long-2"), seed=2, returns=(1.0, 2.0, 5.0), settings=IPPO)

@@ -10,7 +10,7 @@ from marless.reports import crossplay
 from marless.reports.policy import scripted_policy
 
 
-def test_a_side_that_always_gets_more_hides_no_strength():
+def test_better_paid_side_hides_no_strength():
     """The chaser gets more than the prey in every episode. In the first and third start state the strong team gets
     60 - 10 over both episodes, the weak team 10 - 60. In the second they get 30 - 40 and 40 - 30. So the strong team
     wins two of three. The variance of its wins is 1 / 3."""
@@ -20,7 +20,7 @@ def test_a_side_that_always_gets_more_hides_no_strength():
     np.testing.assert_allclose(errors, [[0, 1.96 / 3], [1.96 / 3, 0]])
 
 
-def test_without_draws_the_share_of_wins_is_the_mean_share_over_the_sides():
+def test_win_share_is_mean_over_sides_without_draws():
     """A team wins 3 of 4 games as player 0 and 1 of 4 as player 1: 4 of 8."""
     first, second = np.array([1.0, 1, -1, 1]), np.array([-1.0, 1, -1, -1])
     none = np.zeros(4)
@@ -28,7 +28,7 @@ def test_without_draws_the_share_of_wins_is_the_mean_share_over_the_sides():
     assert scores.tolist() == [[0.5, 0.5], [0.5, 0.5]]
 
 
-def test_the_returns_of_each_side_are_by_its_team_and_the_other_team():
+def test_side_returns_are_by_team_and_opponent():
     tag = EnvTask(name="mpe/simple_tag")
     teams = {"still": scripted_policy(tag, "scripted_players:first"), "random": None}
     found = play(teams, tag, 8, 1)
@@ -37,7 +37,7 @@ def test_the_returns_of_each_side_are_by_its_team_and_the_other_team():
         np.testing.assert_allclose(found.returns[side], expected)
 
 
-def test_two_teams_differ_by_the_odds_of_their_score():
+def test_teams_differ_by_odds_of_score():
     """Three of four episodes won, with one draw in fifty beside them: 0.745 to 0.255."""
     found = ratings(np.array([[0.5, 0.25], [0.75, 0.5]]))
     assert found[0] == 1200
@@ -57,7 +57,7 @@ def test_who_won_everything_has_a_finite_rating():
 
 
 @pytest.mark.parametrize("count", [2, 8])
-def test_the_heading_of_the_picture_is_as_wide_as_the_picture_at_most(tmp_path, count):
+def test_picture_heading_is_at_most_picture_wide(tmp_path, count):
     pytest.importorskip("matplotlib")
     from matplotlib.image import imread
 

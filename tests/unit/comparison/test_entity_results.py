@@ -59,7 +59,7 @@ def five(seconds=(1.0, 2.0, 3.0, 4.0, None), share=0.3):
     return loop + ours
 
 
-def test_a_seed_that_does_not_reach_a_target_counts_as_the_slowest():
+def test_seed_that_misses_target_counts_as_slowest():
     (steps, seconds, ends, bars), _ = rows(five())
     assert steps == [["loop", "1,000 (5 of 5)"], ["sorted", "300 (4 of 5)"]]
     assert seconds == [["loop", "10.0 (5 of 5)"], ["sorted", "4.0 (4 of 5)"]]
@@ -86,7 +86,7 @@ def test_final_policies_are_compared_by_team():
     ]
 
 
-def test_scripted_agents_divide_landmarks_by_the_shortest_ways_and_brake():
+def test_scripted_agents_divide_landmarks_and_brake():
     # The first landmark is nearest to both. The ways have 2 + 0.5 if the second agent takes it, and else 1 + 4.
     first = [0.0, 0.0, 0, 0, 0.0, 1.0, 0.0, -2.0]
     second = [0.0, 0.0, 0, 0, -0.5, 0.0, 0.0, -4.0]
@@ -97,7 +97,7 @@ def test_scripted_agents_divide_landmarks_by_the_shortest_ways_and_brake():
     assert scripted_form.actions(observations).tolist() == [[3, 1], [1, 0]]
 
 
-def test_seconds_on_a_busy_machine_are_left_out_and_arms_without_a_run_stay():
+def test_busy_seconds_are_omitted_and_empty_arms_stay():
     quiet, busy = run("sorted", 1, 100, 1.0), run("sorted", 2, 300, 9.0, load=(4.5, 1.0))
     (steps, seconds, ends, _), _ = rows([quiet, busy])
     assert steps == [["loop", "not run"], ["sorted", "200 (2 of 2)"]]
@@ -118,7 +118,7 @@ def test_battles_won_and_dollars_have_columns_and_bars():
     assert bar[-1] == "≥ 0.95: MISSED: kept in 2 of 3"
 
 
-def test_all_dollars_of_a_run_that_missed_the_target_count():
+def test_all_dollars_of_missed_target_count():
     study = msgspec.structs.replace(PLAIN, bars=[Bar("sorted", "dollars", target=-36, against="loop", most=0.7)])
     missed = run("loop", 1, None, None, study, dollars=0.004)
     reached = run("sorted", 1, 100, 1.0, study, dollars_to={"-36": 0.001})
@@ -126,21 +126,21 @@ def test_all_dollars_of_a_run_that_missed_the_target_count():
     assert bar[3] == "0.25"
 
 
-def test_a_mean_is_judged_if_every_seed_reached_the_target_and_the_baseline_was_fast():
+def test_mean_needs_all_seeds_and_fast_baseline():
     # Seconds with the launch: 1.5, 1.5, 2, 2 and 2.5 of 10, on average 0.19.
     for share, verdict in ((0.3, "met"), (0.2, "not met: its guard missed")):
         (*_, (_, mean, each, *_)), _ = rows(five((0.5, 0.5, 1.0, 1.0, 1.5), share=share))
         assert [mean[3], mean[-1], each[-1]] == ["0.19", f"≤ 0.2: {verdict}", f"≤ 0.5: {verdict}"]
 
 
-def test_runs_of_another_registration_or_program_are_counted_and_not_shown():
+def test_runs_of_other_registration_are_counted_only():
     others = [run("sorted", 1, 100, 1.0, program="a"), run("sorted", 1, 100, 1.0, registration="c")]
     tables, shown = rows([*others, *five()])
     assert tables == rows(five())[0]
     assert "Not shown: 2 runs of another registration or program." in shown
 
 
-def test_a_registration_depends_on_the_arm_and_its_list_but_on_no_other_arm():
+def test_registration_depends_only_on_arm_and_its_list():
     def registrations(file, **changes):
         study = msgspec.structs.replace(file.lists[0], **changes)
         return {arm.name: arm.registration for arm in file.arms(study)}
@@ -155,7 +155,7 @@ def test_a_registration_depends_on_the_arm_and_its_list_but_on_no_other_arm():
 
 
 @pytest.mark.parametrize("name", ["entities", "games"])
-def test_every_arm_of_a_file_has_settings_that_a_run_takes(name):
+def test_every_arm_has_valid_settings(name):
     file = registered.load(name)
     for study in file.lists:
         arms = file.arms(study)
@@ -167,7 +167,7 @@ def test_every_arm_of_a_file_has_settings_that_a_run_takes(name):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_the_control_permutes_landmarks_and_teammates_of_each_agent(seed):
+def test_control_permutes_landmarks_and_teammates_per_agent(seed):
     options = {"exact_physics": True}
     plain = registry.make(EnvTask(name="mpe/simple_spread", options=options), 3)
     task = EnvTask(name="benchmark/permuted_spread", options={**options, "permutation": seed})
@@ -185,7 +185,7 @@ def test_the_control_permutes_landmarks_and_teammates_of_each_agent(seed):
         assert sorted(others[:, 0]) == [10, 12] and (others[:, 1] == others[:, 0] + 1).all()
 
 
-def test_deep_sets_give_the_same_outputs_for_entities_in_another_order():
+def test_deep_sets_ignore_order_of_entities():
     torch = pytest.importorskip("torch", reason="torch is not installed", exc_type=ImportError)
     deep_sets = pytest.importorskip("benchmarks.entities.deep_sets")
     shape = SimpleNamespace(hidden=(8, 8), rest=1, outputs=5, output_gain=1.0)

@@ -32,7 +32,7 @@ def test_arms_are_equal_only_within_a_margin(shift, margin, expected):
     assert conclusion([number + shift for number in SHIFTED], NUMBERS, margin) == expected
 
 
-def test_a_mean_inside_a_noisy_interval_is_no_equality():
+def test_mean_inside_noisy_interval_is_no_equality():
     """Five seeds lose 1 each. The arm's mean is inside the other's interval, because the seeds are far apart."""
     lower = [number - 1 - 0.01 * number for number in NUMBERS]
     assert conclusion(lower, NUMBERS, 0.5) == "lower"
@@ -42,7 +42,7 @@ def test_four_pairs_show_nothing():
     assert conclusion(NUMBERS[:4], NUMBERS[:4], 1.0) == "4 pairs, 5 are needed"
 
 
-def test_a_seed_whose_run_has_not_finished_is_named_and_not_left_out(tmp_path):
+def test_seed_of_unfinished_run_is_named(tmp_path):
     for seed in (3, 12):
         folder = tmp_path / "runs" / f"base-s{seed}"
         folder.mkdir(parents=True)
@@ -66,7 +66,7 @@ def test_engines_are_equal_only_within_the_margin():
         assert difference(rows).endswith(f"With a margin of 0.5 the seeds show: {shown}")
 
 
-def test_a_seed_that_does_not_reach_the_return_counts_as_the_slowest():
+def test_seed_that_misses_return_counts_as_slowest():
     """The shares are 0.4, 0.5 and twice never, so the median is never. With one such seed it is 0.5."""
     seconds = ["4.0", "", "5.0", ""]
     rows = [a_row(seed, -33.0, -33.0 + seed / 10, cell) for seed, cell in enumerate(seconds)]

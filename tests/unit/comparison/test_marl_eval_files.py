@@ -40,14 +40,14 @@ def two_tasks():
     return [first, second]
 
 
-def test_algorithms_of_all_tasks_are_arms_with_the_seeds_that_they_have_on_all():
+def test_algorithms_of_all_tasks_are_arms():
     arms, left_out = arms_of_files(two_tasks())
     assert {arm.name: arm.seeds for arm in arms} == {"a": (1, 2), "b": (1, 2)}
     assert list(arms[0].runs) == ["mpe/one", "mpe/two"]
     assert left_out == {"c": "it is not on mpe/two", "mpe/two a seed_3": "arm a lacks seed 3 on mpe/one"}
 
 
-def test_a_task_without_any_algorithm_that_all_files_have_is_left_out():
+def test_task_without_common_algorithm_is_omitted():
     first, second = two_tasks()
     content = json.loads(first.read_text())
     content["mpe"]["longer"] = {"a-long": content["mpe"]["one"]["a"]}
@@ -59,7 +59,7 @@ def test_a_task_without_any_algorithm_that_all_files_have_is_left_out():
         arms_of_files([first])
 
 
-def test_scores_over_tasks_are_those_worked_out_by_hand():
+def test_task_scores_equal_hand_computation():
     comparison = compare(arms_of_files(two_tasks())[0], "steps")
     a, b = comparison.equal
     # Scores of a: 0.4 and 0.6 on the first task, 1 and 0.5 on the second. Of b: 0.8 and 1, 0.2 and 0.3.
@@ -73,7 +73,7 @@ def test_scores_over_tasks_are_those_worked_out_by_hand():
     assert share_above_half == pytest.approx(0.5, abs=0.05)
 
 
-def test_the_command_compares_files_and_writes_what_it_writes_of_runs(capsys):
+def test_command_compares_files_like_runs(capsys):
     files = [str(path) for path in two_tasks()]
     assert main(["compare", *files, "--out", "made"]) == 0
     said = capsys.readouterr()
@@ -112,7 +112,7 @@ def test_bad_files_are_one_line(arguments, says, capsys):
     assert says in line
 
 
-def test_an_algorithm_that_is_on_no_common_task_is_an_error():
+def test_algorithm_without_common_task_is_error():
     paths = [a_file("one.json", "one", {"a": {1: (0, 1)}}), a_file("two.json", "two", {"b": {1: (0, 1)}})]
     with pytest.raises(UserError, match="name files that share some"):
         arms_of_files(paths)

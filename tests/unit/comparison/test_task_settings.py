@@ -23,7 +23,7 @@ def arms(*names, by=()):
     return found
 
 
-def test_runs_that_were_evaluated_otherwise_are_of_other_tasks_and_the_name_says_how():
+def test_other_evaluation_settings_make_other_named_tasks():
     held_out, algorithms = "evaluation.options.bonus=2", ["algorithm.lr=0.1", "algorithm.lr=0.2"]
     only = arms(*grid([held_out], algorithms))
     assert {task for tasks in only.values() for task in tasks} == {"toy/signal-bonus=2"}
@@ -80,11 +80,11 @@ def test_by_algorithm_options_are_tasks_that_say_which():
 
 
 @pytest.mark.parametrize("key", ["task.options.bonus", "task.options", "task"])
-def test_by_takes_any_key_of_the_task_and_whole_tables(key):
+def test_by_takes_any_task_key_or_table(key):
     assert list(arms(*grid(OPTIONS), by=[key])) == ["bonus=0", "bonus=0.5"]
 
 
-def test_options_that_vary_with_the_one_that_was_named_make_no_other_task():
+def test_options_that_vary_together_split_no_task():
     both = ["{task}.bonus=0 {task}.cost=0", "{task}.bonus=1 {task}.cost=9"]
     names = [
         made(f"{index}-{seed}", *text.format(task="task.options").split(), seed=seed)
@@ -95,7 +95,7 @@ def test_options_that_vary_with_the_one_that_was_named_make_no_other_task():
         assert [list(own) for own in arms(*names, by=by).values()] == [["toy/signal"], ["toy/signal"]]
 
 
-def test_numbers_of_agents_are_tasks_and_arms_where_asked():
+def test_agent_numbers_are_tasks_and_arms_on_request():
     names = grid([SPREAD], [AGENTS.format(3), AGENTS.format(4)])
     assert arms(*names) == {"mappo": {"mpe/simple_spread-3": [1, 2], "mpe/simple_spread-4": [1, 2]}}
     assert arms(*names, by=["task.agents"]) == {
@@ -129,7 +129,7 @@ def test_one_arm_says_that_nothing_was_compared(axes, by, says):
     assert f"* {line}" in table.markdown(comparison, left_out, [])
 
 
-def test_the_settings_that_a_study_lists_are_arms_in_its_order():
+def test_study_settings_are_arms_in_listed_order():
     a_study("studies/mine", {"plain": ["task.options.bonus=0"], "base": ["task.options.bonus=0.5"]}, seeds=(2, 10))
     assert arms("mine") == {"plain": {"toy/signal": [2, 10]}, "base": {"toy/signal": [2, 10]}}
     # Runs by name are in the order of the arguments.
@@ -154,14 +154,14 @@ def test_whatever_listed_settings_differ_in_they_are_arms(settings):
     assert list(arms("mine")) == list(settings)
 
 
-def test_listed_settings_that_repeat_arms_on_several_tasks_are_compared_over_the_tasks():
+def test_repeated_arms_are_compared_over_tasks():
     both = {f"{a}-{t[10:13]}": [f"algorithm.name={a}", t] for a in ("mappo", "ippo") for t in (TOY, SPREAD)}
     a_study("studies/mine", both)
     tasks = {"mpe/simple_spread": [1, 2], "toy/signal": [1, 2]}
     assert arms("mine") == {"mappo": tasks, "ippo": tasks}
 
 
-def test_settings_of_two_studies_are_one_where_they_are_the_same():
+def test_equal_settings_of_two_studies_are_one_arm():
     a_study("studies/one", {"plain": [BONUS.format(0)], "paid": [BONUS.format(1)]})
     a_study("studies/two", {"plain": [BONUS.format(0)], "paid": [BONUS.format(2)]}, seeds=(3,))
     found = arms("one", "two")
@@ -172,12 +172,12 @@ def test_settings_of_two_studies_are_one_where_they_are_the_same():
     }
 
 
-def test_a_study_and_other_runs_are_told_apart_by_their_keys():
+def test_study_and_other_runs_are_distinguished_by_keys():
     a_study("studies/one", {"plain": [BONUS.format(0)], "paid": [BONUS.format(1)]})
     assert list(arms("one", made("more", BONUS.format(2)))) == ["bonus=0", "bonus=1", "bonus=2"]
 
 
-def test_a_studys_file_that_cannot_be_read_costs_the_names_alone():
+def test_unreadable_study_file_costs_only_names():
     a_study("studies/one", {"plain": [BONUS.format(0)], "paid": [BONUS.format(1)]})
     for name in ("study.json", "decisions.jsonl"):
         Path("studies/one", name).write_bytes(b"\xff\xfe{[")
@@ -190,7 +190,7 @@ def test_limits_that_were_raised_make_no_other_setting():
     assert arms("one")["plain"] == {"toy/signal": [1, 2]}
 
 
-def test_arms_with_other_options_are_said_to_have_other_reward_scales():
+def test_arms_with_other_options_have_other_reward_scales():
     names = [made(name, BONUS.format(value), win=(0.2, 0.4)) for name, value in (("a", 0), ("b", 1))]
     said = table.conclusions(compare(arms_of(collect(names).runs)[0], "steps"))
     assert said[-1] == (
@@ -203,7 +203,7 @@ def test_arms_with_other_options_are_said_to_have_other_reward_scales():
     assert len(table.conclusions(compare(arms_of(collect(names).runs)[0], "steps"))) == 1
 
 
-def test_a_metric_is_compared_in_place_of_the_return():
+def test_metric_is_compared_in_place_of_return():
     made("a", BONUS.format(0), returns=(1, 2), absolute=5, win=(0.2, 0.4))
     made("b", BONUS.format(1), returns=(11, 12), absolute=15, win=(0.1, 0.3))
     found, _ = arms_of(collect(["a", "b"], "win").runs)
@@ -219,7 +219,7 @@ def test_a_metric_is_compared_in_place_of_the_return():
     assert not any("reward scale" in line for line in table.conclusions(comparison))
 
 
-def test_runs_without_the_metric_are_left_out_and_named():
+def test_runs_without_metric_are_omitted_and_named():
     made("a", win=(0.2, 0.4)), made("b", seed=2)
     assert collect(["a", "b"], "win").left_out == {"b": "no metric win; it has return"}
     with pytest.raises(

@@ -64,7 +64,7 @@ def evaluations(*means):
     return script
 
 
-def test_applying_changes_no_state_and_gives_the_same_again(monkeypatch):
+def test_applying_is_pure_and_repeatable(monkeypatch):
     pure, applied = apply, []
 
     def checked_apply(plan, state, event):
@@ -87,7 +87,7 @@ def test_applying_changes_no_state_and_gives_the_same_again(monkeypatch):
     assert set(applied) == {event.__name__ for event in applying._HANDLERS} - elsewhere
 
 
-def test_the_ledger_s_body_is_the_compressed_state_whatever_is_on_its_bill():
+def test_ledger_body_is_compressed_state_with_any_bill():
     def check(state):
         encoder = StateEncoder(state)
         for billed in (state, apply(make_plan(), state, Committed(1000, 10))):
@@ -97,7 +97,7 @@ def test_the_ledger_s_body_is_the_compressed_state_whatever_is_on_its_bill():
     assert zlib.decompress(StateEncoder(State()).encode(State())) == b"{}"
 
 
-def test_reports_are_the_same_together_and_one_by_one():
+def test_reports_are_same_together_and_one_by_one():
     plan = make_plan("actors.rollouts=6", "placement.rule=auto")
     world = World(plan)
     driver = world.driver()
@@ -119,7 +119,7 @@ def test_reports_are_the_same_together_and_one_by_one():
     assert apply(plan, state, Reported(ended)) == one_by_one
 
 
-def test_the_first_answer_fills_its_slot_and_is_metered():
+def test_first_answer_fills_slot_and_is_metered():
     plan, state, (request,) = waiting_sample()
     once = heard(plan, state, answered("actor", request, duration_ms=12.3))
     (slot,) = once.slots.values()
@@ -133,7 +133,7 @@ def test_the_first_answer_fills_its_slot_and_is_metered():
     assert heard(plan, once, failed("actor", request)).slots == once.slots
 
 
-def test_a_late_answer_of_an_earlier_attempt_is_metered_and_not_counted():
+def test_late_answer_of_earlier_attempt_is_only_metered():
     plan, state, (request,) = waiting_sample()
     resumed = apply(plan, state, Resumed())
     command = decide(plan, resumed)
@@ -163,7 +163,7 @@ def test_a_report_of_another_round_is_only_metered():
     assert other.slots == state.slots and other.meter != state.meter
 
 
-def test_a_crash_is_billed_with_all_it_may_have_stored_and_read():
+def test_crash_is_billed_with_possible_reads_and_writes():
     plan, state, (request,) = waiting_sample()
     after = heard(plan, state, report("actor", request, outcome="crash", duration_ms=3.0))
     (slot,) = state.slots.values()
@@ -189,7 +189,7 @@ def test_how_an_attempt_ended_badly_is_one_line(outcome, says):
 @pytest.mark.parametrize(
     ("slots", "says"), [(1, "timeout_s, or placement.rule=fused for a learner per group)"), (2, "timeout_s)")]
 )
-def test_a_learner_of_several_groups_that_runs_too_long_may_be_parted(slots, says):
+def test_slow_learner_of_several_groups_may_be_split(slots, says):
     """Two groups, of which each has a learner of its own in a cloud with two slots."""
 
     def script(function, request):
@@ -204,7 +204,7 @@ def test_a_learner_of_several_groups_that_runs_too_long_may_be_parted(slots, say
     assert "the learner ran longer than its time-out of" in reason and reason.endswith(says)
 
 
-def test_a_finished_round_is_a_line_of_sums_and_means():
+def test_finished_round_is_line_of_sums_and_means():
     def script(function, request):
         rollout = request.sampling.rollouts[0] if isinstance(request, SampleTask) else 0
         return [answered(function, request, returns=-1.0 - 2 * rollout)]
@@ -222,7 +222,7 @@ def test_a_finished_round_is_a_line_of_sums_and_means():
     assert state.line == second and second.seconds > first.seconds and second.dollars > first.dollars
 
 
-def test_the_best_policies_are_those_of_the_best_evaluation():
+def test_best_policies_are_of_best_evaluation():
     world = World(make_plan("stop.rounds=6"), evaluations(-50.0, -40.0, -60.0))
     state = world.finish()
     assert (state.best.round, state.best.mean) == (4, -40.0)
@@ -258,14 +258,14 @@ def spread_out(*means, spread):
 # Of 4 episodes in an evaluation and 8 at the end, all 2 away from their mean: the variance of the 8 is 32 / 7, and
 # the standard error of the difference sqrt(32 / 7 * (1 / 4 + 1 / 8)) = 1.309.
 @pytest.mark.parametrize(("ahead", "best"), [(1.30, 6), (1.32, 4)])
-def test_the_final_policies_are_the_best_unless_an_evaluation_is_ahead_by_a_standard_error(ahead, best):
+def test_final_policies_are_best_unless_clearly_beaten(ahead, best):
     plan = make_plan("stop.rounds=6", "evaluation.episodes=4", "evaluation.final_episodes=8")
     script = spread_out(-50.0, -40.0 + ahead, -40.0, spread=2.0)
     state = World(plan, script).finish()
     assert (state.best.round, len(state.final)) == (best, 8)
 
 
-def test_the_policies_that_reached_the_target_are_the_best():
+def test_policies_that_reached_target_are_best():
     plan = make_plan("stop.rounds=6", "stop.return=-41", "evaluation.episodes=4", "evaluation.final_episodes=8")
     state = World(plan, spread_out(-50.0, -40.0, -40.5, spread=2.0)).finish()
     # Their mean stays that of the evaluation: a run that was killed here must find that it has reached the target.
@@ -285,7 +285,7 @@ def test_resuming_bills_lost_attempts_at_their_reservation_once():
 
 
 @pytest.mark.parametrize("outcome", ["timeout", "crash", "failed"])
-def test_what_an_attempt_without_an_answer_used_is_counted_apart(outcome):
+def test_usage_without_answer_is_counted_separately(outcome):
     plan, state, (first, second) = waiting_sample("actors.rollouts=2", "functions.actor.memory_mb=1769")
     end = failed("actor", first) if outcome == "failed" else report("actor", first, outcome=outcome)
     used = heard(plan, heard(plan, state, end), answered("actor", second)).lost_use
@@ -301,7 +301,7 @@ def test_resuming_a_finished_run_lets_it_train_on():
     assert (resumed.final, resumed.absolute, resumed.slots) == ((), (), {})
 
 
-def test_resuming_under_another_placement_begins_the_round_in_flight_anew():
+def test_resume_with_other_placement_restarts_current_round():
     plan, state, _ = waiting_sample("actors.rollouts=2")
     other = make_plan("stop.rounds=2", "actors.rollouts=2", "placement.pack=2")
     assert set(apply(plan, state, Resumed()).slots) == set(state.slots)
@@ -309,12 +309,12 @@ def test_resuming_under_another_placement_begins_the_round_in_flight_anew():
     assert (resumed.slots, resumed.phase, resumed.meter.actor.attempts_lost) == ({}, "round", 2)
 
 
-def test_commits_are_metered_by_the_kilobyte_and_loads_by_four():
+def test_commits_and_loads_are_metered_by_size():
     assert apply(make_plan(), State(), Committed(2049)).meter.write_units == 3
     assert load_meter(make_plan(), Record(version=1, body=bytes(4097))).read_units == 2
 
 
-def test_every_read_of_the_ledger_is_on_the_bill(monkeypatch):
+def test_every_ledger_read_is_on_bill(monkeypatch):
     world = World(make_plan("stop.rounds=3", "checkpoint_every=2"))
     sizes, load = [], world.ledger.load
 
@@ -330,7 +330,7 @@ def test_every_read_of_the_ledger_is_on_the_bill(monkeypatch):
     assert state.meter.read_units == sum(max(1, math.ceil(size / 4096)) for size in sizes)
 
 
-def test_a_checkpoint_holds_what_the_state_needs_and_frees_what_the_last_one_held():
+def test_checkpoint_holds_needed_objects_and_frees_previous():
     world = World(make_plan("stop.rounds=2"))
     state = msgspec.structs.replace(world.finish(), checkpointed=("old",), garbage=())
     after = apply(world.plan, state, Checkpointed())
@@ -346,7 +346,7 @@ def test_a_checkpoint_holds_what_the_state_needs_and_frees_what_the_last_one_hel
     placement=st.sampled_from(["packed", "fused", "split"]),
     kills=st.sets(st.integers(0, 150), max_size=3),
 )
-def test_nothing_that_is_needed_is_deleted_and_nothing_else_is_left(means, every, checkpoint, placement, kills):
+def test_only_unneeded_objects_are_deleted(means, every, checkpoint, placement, kills):
     plan = make_plan(
         "stop.rounds=8", f"evaluation.every={every}", f"checkpoint_every={checkpoint}", f"placement.rule={placement}"
     )
@@ -355,7 +355,7 @@ def test_nothing_that_is_needed_is_deleted_and_nothing_else_is_left(means, every
     assert [line.round for line in world.journal] == list(range(1, 9))
 
 
-def test_time_that_a_failed_attempt_took_is_training_time():
+def test_failed_attempt_time_is_training_time():
     def script(function, request):
         bad = isinstance(request, SampleTask) and request.attempt == 0
         return [failed(function, request)] if bad else well(function, request)
@@ -365,7 +365,7 @@ def test_time_that_a_failed_attempt_took_is_training_time():
     assert World(make_plan("stop.rounds=1"), script).finish().seconds == 7.0
 
 
-def test_a_failure_with_megabytes_to_say_is_one_short_line_in_the_ledger():
+def test_huge_failure_is_short_line_in_ledger():
     _, _, (request,) = waiting_sample()
     slot = Slot(item=WorkItem(function="actor", kind="sample", memory_mb=1769), timeout_s=2.5)
     answer = Failed(id=request.address.id, attempt=0, kind="environment", message="wrong\n" * 400_000, again=True)
@@ -373,7 +373,7 @@ def test_a_failure_with_megabytes_to_say_is_one_short_line_in_the_ledger():
     assert says.startswith("wrong wrong") and len(says) <= 400 and "\n" not in says
 
 
-def test_an_answer_that_cannot_be_read_is_as_good_as_a_crash():
+def test_unreadable_answer_counts_as_crash():
     _, _, (request,) = waiting_sample()
     garbled = msgspec.structs.replace(report("actor", request), body=b'{"type":"done","returns":[null]}')
     read, answer = decode_answer(garbled)
@@ -381,7 +381,7 @@ def test_an_answer_that_cannot_be_read_is_as_good_as_a_crash():
 
 
 @pytest.mark.parametrize("phase", ["final", "absolute"])
-def test_a_limit_that_is_increased_while_the_run_was_ending_counts(phase):
+def test_limit_raised_while_ending_counts(phase):
     met = []
     World(make_plan("stop.rounds=2")).finish(after=met.append)
     ending = next(state for state in met if state.phase == phase)
@@ -397,7 +397,7 @@ class Wavering(StateEncoder):
 
 
 @pytest.mark.parametrize("encoder", [StateEncoder, Wavering])
-def test_every_write_is_billed_by_the_size_it_has(monkeypatch, encoder):
+def test_every_write_is_billed_by_its_size(monkeypatch, encoder):
     # Units of 16 bytes, so that the write's own addition to the bill shows: its digits change the size.
     monkeypatch.setattr(bill, "write_units", lambda size: math.ceil(size / 16))
     monkeypatch.setattr(loop, "StateEncoder", encoder)
@@ -412,7 +412,7 @@ def test_every_write_is_billed_by_the_size_it_has(monkeypatch, encoder):
     assert world.finish().meter.write_units == sum(written)
 
 
-def test_fields_that_were_renamed_keep_their_names_in_the_ledger_and_in_files():
+def test_renamed_fields_keep_names_in_ledger_and_files():
     controller = ControllerState(times_switched_on=1, training_cost=2.0, rejected_trials_cost=3.0)
     assert msgspec.to_builtins(controller) == {"times": 1, "trained": 2.0, "looked": 3.0}
     item = WorkItem(function="actor", memory_mb=1, kind="sample", expected_hits=Usage(hits=2))
@@ -421,7 +421,7 @@ def test_fields_that_were_renamed_keep_their_names_in_the_ledger_and_in_files():
     assert msgspec.to_builtins(record) | {"asked": 3.0, "ended": 4.0} == msgspec.to_builtins(record)
 
 
-def test_a_stored_slot_without_counts_waits_for_its_first_attempt():
+def test_stored_slot_without_counts_awaits_first_attempt():
     stored = b'{"item":{"function":"actor","memory_mb":1769,"kind":"sample"},"timeout_s":2.5}'
     slot = from_json(stored, Slot)
     assert (slot.attempt, slot.failures, slot.waiting, slot.done) == (0, 0, True, None)

@@ -94,7 +94,7 @@ def test_the_bill_never_passes_the_cap(cap, outcomes, placement, inline_objects,
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(cap=st.sampled_from(["0.0003", "0.0006", "0.001"]), share=st.floats(0.05, 1.0))
-def test_attempts_that_take_up_to_their_whole_time_out_stay_within_the_cap(cap, share):
+def test_attempts_up_to_timeout_stay_within_cap(cap, share):
     plan = make_plan(f"stop.dollars={cap}", "stop.rounds=30")
 
     def script(function, request):
@@ -104,7 +104,7 @@ def test_attempts_that_take_up_to_their_whole_time_out_stay_within_the_cap(cap, 
     assert most(plan, state) <= Decimal(cap)
 
 
-def test_a_capped_run_keeps_what_its_last_evaluations_may_cost_until_they_have_begun():
+def test_capped_run_reserves_cost_of_last_evaluations():
     assert budget.kept_for_end(make_plan("stop.rounds=2"), World(make_plan("stop.rounds=2")).finish()) == 0
     plan = make_plan("stop.dollars=0.01")
     ended = World(plan).finish()
@@ -116,7 +116,7 @@ def test_a_capped_run_keeps_what_its_last_evaluations_may_cost_until_they_have_b
     assert kept["round"] > kept["final"] > kept["absolute"] == 0
 
 
-def test_resuming_an_exhausted_run_again_and_again_costs_nothing():
+def test_resuming_exhausted_run_repeatedly_costs_nothing():
     world = World(make_plan("stop.dollars=0.00003"))
     state = world.finish()
     assert state.status == "stopped"
@@ -148,7 +148,7 @@ def test_a_cap_that_pays_no_round_names_one(cap):
     assert len(state.final) > 0
 
 
-def test_without_a_cap_everything_is_affordable_and_time_outs_are_the_users():
+def test_everything_is_affordable_without_cap():
     plan = make_plan("functions.actor.timeout_s=7")
     state = World(plan).driver().state
     (task,) = in_flight(plan, state)
@@ -156,7 +156,7 @@ def test_without_a_cap_everything_is_affordable_and_time_outs_are_the_users():
     assert budget.affordable(plan, state, [task] * 1000)
 
 
-def test_a_capped_attempt_may_take_what_it_is_known_to_need():
+def test_capped_attempt_may_take_its_known_need():
     # Unseen a tenth of the cap: 0.002 x 0.1 / (1769/1024 GB x $1.33334e-5 per GB-s on arm) = 8.683 s
     plan = make_plan("stop.dollars=0.002")
     (task,) = in_flight(plan, State())
@@ -173,7 +173,7 @@ def test_a_capped_attempt_may_take_what_it_is_known_to_need():
     assert [budget.allowed_s(plan, State(slowest={"describe": ms}), task) for ms in (200.0, 3.0)] == [2.0, 1.0]
 
 
-def test_many_actors_share_what_an_unseen_kind_may_take():
+def test_many_actors_share_limit_of_unseen_kind():
     world = World(make_plan("stop.dollars=0.1", "actors.rollouts=50", "stop.rounds=3"))
     state = world.finish()
     assert (state.status, state.round) == ("finished", 3)
@@ -182,7 +182,7 @@ def test_many_actors_share_what_an_unseen_kind_may_take():
     assert timeouts == pytest.approx([0.0002 / (1769 / 1024 * 1.33334e-5)] * 50 + [1.0] * 100, abs=0.0006)
 
 
-def test_a_lost_attempt_is_billed_at_its_time_out_and_most_requests():
+def test_lost_attempt_is_billed_at_its_largest_use():
     plan = make_plan(init_limit_ms=500)
     item = work_item("learner", plan.config.functions.learner.memory_mb, 7)
     charge = budget.add_lost(plan, Meter(), [(item, 2.0)])
@@ -194,7 +194,7 @@ def test_a_lost_attempt_is_billed_at_its_time_out_and_most_requests():
     "duration_ms, init_ms, init_limit_ms, billed",
     [(100.2, 0.0, 0, 101), (100.2, 50.3, 0, 151), (2100.0, 0.0, 0, 2000), (2100.0, 700.0, 500, 2500)],
 )
-def test_an_attempt_is_billed_up_to_its_time_out(duration_ms, init_ms, init_limit_ms, billed):
+def test_attempt_is_billed_up_to_timeout(duration_ms, init_ms, init_limit_ms, billed):
     plan = make_plan(init_limit_ms=init_limit_ms)
     (task,) = in_flight(plan, State())
     ended = report("actor", task.request(), outcome="timeout", duration_ms=duration_ms, init_ms=init_ms)
@@ -206,7 +206,7 @@ def test_a_meter_keeps_its_digits_through_the_ledger():
     assert msgspec.json.decode(msgspec.json.encode(meter), type=Meter) == meter
 
 
-def test_a_coordinator_that_is_a_function_is_reserved_too():
+def test_coordinator_function_is_reserved_too():
     cap = Decimal("0.002")
     plan = make_plan(f"stop.dollars={cap}")
     assert budget.affordable(plan, State(), [])
@@ -214,7 +214,7 @@ def test_a_coordinator_that_is_a_function_is_reserved_too():
     assert not budget.affordable(promising(plan, coordinator_mb=10_240, init_limit_ms=10_000), State(), [])
 
 
-def test_what_a_platform_measured_is_billed_even_beyond_the_time_out():
+def test_platform_measurement_is_billed_beyond_timeout():
     plan = make_plan()
     report = Report(id="r", attempt=0, function="actor", outcome="answered", duration_ms=5000.0)
     here = budget.invocation_of(plan, report, 1.0, 1024, Usage())

@@ -29,7 +29,7 @@ def problem_of(settings):
 
 
 @pytest.mark.parametrize("name", MISFITS)
-def test_what_does_not_fit_is_one_line_with_its_key(name):
+def test_incompatible_settings_are_one_line_with_key(name):
     settings, said = MISFITS[name]
     assert said in problem_of(settings) and "\n" not in problem_of(settings)
 
@@ -40,7 +40,7 @@ def test_what_fits_passes(name):
 
 
 @pytest.mark.parametrize("distance", ["jsd", "hellinger", "w2"])
-def test_where_some_choose_and_some_act_in_numbers_the_distance_that_compares_both_is_named(distance):
+def test_mixed_action_kinds_name_the_distance_for_both(distance):
     config = load(None, ["sharing.rule=dynamic", f"sharing.distance={distance}"])
     assert incompatibility(config, BOTH).endswith("; use kde-kl")
     assert incompatibility(load(None, ["sharing.rule=dynamic", "sharing.distance=kde-kl"]), BOTH) == ""

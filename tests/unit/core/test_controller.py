@@ -58,7 +58,7 @@ def test_nothing_is_proposed_before_the_window_is_full():
     assert after(3, settings(*DYNAMIC)).proposal is not None
 
 
-def test_agents_that_act_alike_are_to_share_and_classes_never_mix():
+def test_similar_agents_share_and_classes_never_mix():
     proposal = after(3, settings(*DYNAMIC)).proposal
     # The adversary acts like agents 0 and 1, and belongs to another class.
     assert proposal.kind == "share"
@@ -66,11 +66,11 @@ def test_agents_that_act_alike_are_to_share_and_classes_never_mix():
     assert proposal.team.identity
 
 
-def test_a_group_goes_on_from_the_member_with_the_highest_returns():
+def test_group_continues_from_member_with_highest_returns():
     assert after(3, settings(*DYNAMIC)).proposal.bases == {0: 1, 2: 3}
 
 
-def test_a_group_goes_on_from_the_member_nearest_to_a_local_optimum_with_base_convexity():
+def test_base_convexity_continues_from_nearest_local_optimum():
     config = settings(*DYNAMIC, "sharing.base=convexity")
     curvature = {}
     for agent, smallest in enumerate((-1.0, -2.0, -4.0, -3.0, -1.0)):  # ratios 6, 3, 1.5, 2, 6
@@ -78,14 +78,14 @@ def test_a_group_goes_on_from_the_member_nearest_to_a_local_optimum_with_base_co
     assert after(3, config, show=lambda: round_signals(**curvature)).proposal.bases == {0: 0, 2: 3}
 
 
-def test_when_nobody_is_alike_sharing_is_put_off_until_the_window_is_full_again():
+def test_sharing_waits_for_full_window_without_similar_agents():
     config = settings(*DYNAMIC, "sharing.epsilon=0.1")
     decision = after(3, config, show=lambda: round_signals(probabilities=(0.0, 0.35, 0.7, 1.0, 0.5)))
     assert (decision.proposal, decision.event) == (None, "alone")
     assert decision.controller.trend.window == ()
 
 
-def test_while_sharing_a_decline_gives_every_agent_a_copy_of_its_own():
+def test_decline_while_sharing_gives_agents_own_copies():
     config, shared = settings(*DYNAMIC), Team(groups=(0, 0, 2, 0, 4), identity=True)
     decision = after(
         3, config, team=shared, controller=replace(initial_state(config), shared=True, times_switched_on=1)
@@ -97,7 +97,7 @@ def test_while_sharing_a_decline_gives_every_agent_a_copy_of_its_own():
     assert decision.proposal.margin is None
 
 
-def test_the_margin_of_a_trial_is_a_share_of_what_the_run_has_gained():
+def test_trial_margin_is_share_of_gain():
     config = settings(*DYNAMIC, "sharing.margin=0.25")
     controller = replace(initial_state(config), lowest=-5.0, highest=7.0)
     # The rounds return 15 in all, so the run rose from -5 to 15.
@@ -106,13 +106,13 @@ def test_the_margin_of_a_trial_is_a_share_of_what_the_run_has_gained():
 
 
 @pytest.mark.parametrize("rule", ["none", "all"])
-def test_without_dynamic_sharing_the_trend_is_reported_and_nothing_is_proposed(rule):
+def test_fixed_sharing_reports_trend_without_proposals(rule):
     decision = after(4, settings(*ALWAYS, f"sharing.rule={rule}"))
     assert decision.proposal is None
     assert decision.slope == pytest.approx(0.0)
 
 
-def test_taking_a_proposal_switches_sharing_and_counts_how_often():
+def test_accepted_proposal_switches_sharing_and_is_counted():
     share = after(3, settings(*DYNAMIC)).proposal
     on = accept_proposal(ControllerState(times_switched_on=1), share)
     assert (on.shared, on.times_switched_on) == (True, 2)
@@ -120,7 +120,7 @@ def test_taking_a_proposal_switches_sharing_and_counts_how_often():
     assert (off.shared, off.times_switched_on) == (False, 2)
 
 
-def test_a_round_without_a_finished_episode_leaves_the_trend_as_it_was():
+def test_round_without_finished_episode_keeps_trend():
     config = settings(*DYNAMIC)
     before = after(2, config).controller
     assert after(1, config, controller=before, show=lambda: round_signals(returns=())).controller.trend == before.trend
@@ -131,7 +131,7 @@ def test_equal_rounds_give_equal_decisions():
     assert after(3, config) == after(3, config)
 
 
-def test_diversity_is_the_mean_distance_of_the_largest_class():
+def test_diversity_is_mean_distance_of_largest_class():
     # sqrt(JSD) of (0.1, 0.9) and (0.9, 0.1): m = (0.5, 0.5), KL(p||m) = ln 2 - H(0.1).
     entropy = -(0.1 * np.log(0.1) + 0.9 * np.log(0.9))
     apart = np.sqrt(np.log(2) - entropy)
@@ -142,7 +142,7 @@ def test_diversity_is_the_mean_distance_of_the_largest_class():
     assert summaries(alike, ControllerState()) == ()
 
 
-def test_learners_compute_only_the_summaries_that_a_rule_reads():
+def test_learners_compute_only_summaries_that_rules_read():
     assert summaries(settings(), ControllerState()) == ("behaviour",)
     assert summaries(settings("scaling.rule=gns"), ControllerState()) == ("behaviour", "noise")
     assert summaries(settings("scaling.rule=shuffled:paper"), ControllerState()) == ("behaviour", "curvature")
@@ -153,13 +153,13 @@ def test_learners_compute_only_the_summaries_that_a_rule_reads():
     assert summaries(config, replace(deciding, shared=True)) == ("behaviour",)
 
 
-def test_rounds_are_looked_at_by_dynamic_sharing_and_by_every_scaling_rule_but_constant():
+def test_dynamic_sharing_and_scaling_rules_observe_rounds():
     assert not looks_at_rounds(settings()) and not looks_at_rounds(settings("sharing.rule=all"))
     assert looks_at_rounds(settings("sharing.rule=dynamic"))
     assert looks_at_rounds(settings("scaling.rule=shuffled:gns"))
 
 
-def test_dynamic_sharing_that_begins_together_is_on_from_the_start():
+def test_initially_shared_dynamic_sharing_is_on():
     assert initial_state(settings("sharing.rule=dynamic")).shared
     assert not initial_state(settings("sharing.rule=dynamic", "sharing.start=apart")).shared
     assert not initial_state(settings("sharing.rule=all")).shared

@@ -101,7 +101,7 @@ def test_a_round_asks_for_its_rollouts_in_packs():
     assert {request.sampling.rollout_length for request in requests} == {5}
 
 
-def test_learners_get_every_trajectory_and_only_the_state_they_read():
+def test_learners_get_all_trajectories_and_needed_state():
     _, _, world = journey("stop.rounds=2", "actors.rollouts=2", "placement.rule=split")
     second = [
         request for request in world.invoker.asked if isinstance(request, LearnTask) and request.address.round == 1
@@ -118,7 +118,7 @@ def test_learners_get_every_trajectory_and_only_the_state_they_read():
     assert [ref.key for ref in policy.tensors] == ["rounds/000001/learn/postprocess.tensors.safetensors"]
 
 
-def test_an_evaluation_comes_every_k_rounds_and_not_at_the_start():
+def test_evaluation_comes_every_k_rounds_after_start():
     _, _, world = journey("stop.rounds=7", "evaluation.every=3")
     streams = [
         (request.address.round, request.stream) for request in world.invoker.asked if isinstance(request, EvaluateTask)
@@ -128,20 +128,20 @@ def test_an_evaluation_comes_every_k_rounds_and_not_at_the_start():
 
 @pytest.mark.parametrize("rollouts", [1, 2, 5])
 @pytest.mark.parametrize("placement", ["split", "whole"])
-def test_evaluations_come_at_the_same_steps_however_large_a_round_is(rollouts, placement):
+def test_evaluations_come_at_same_steps_for_any_round(rollouts, placement):
     steps = (*STEPS, f"actors.rollouts={rollouts}", f"placement.rule={placement}", "placement.chain=8")
     _, _, world = journey("stop.env_steps=400", "evaluation.every_steps=100", *steps)
     assert {line.env_steps for line in world.journal} == {*range(10 * rollouts, 401, 10 * rollouts)}
     assert [line.evaluation.env_steps for line in world.journal if line.evaluation] == [100, 200, 300]
 
 
-def test_a_round_that_passes_a_multiple_is_evaluated_once():
+def test_round_that_passes_multiple_is_evaluated_once():
     # Rounds of 30 steps pass 100 with the fourth and 200 with the seventh.
     _, _, world = journey("stop.env_steps=270", "evaluation.every_steps=100", *STEPS, "actors.rollouts=3")
     assert [line.evaluation.env_steps for line in world.journal if line.evaluation] == [120, 210]
 
 
-def test_the_absolute_metric_takes_ten_times_the_episodes_in_parts_of_the_users_size():
+def test_absolute_metric_takes_tenfold_episodes_in_parts():
     _, met, world = journey("stop.rounds=1", "evaluation.episodes=4", "evaluation.episodes_per_invocation=16")
     parts = [r for r in world.invoker.asked if isinstance(r, EvaluateTask) and r.stream == "absolute"]
     assert [(part.part, part.episodes) for part in parts] == [(0, 16), (1, 16), (2, 8)]
@@ -158,7 +158,7 @@ def test_the_absolute_metric_takes_ten_times_the_episodes_in_parts_of_the_users_
         ("stop.dollars=0.002", None, "dollars"),
     ],
 )
-def test_each_limit_ends_the_run_at_the_end_of_a_round(limit, rounds, reason):
+def test_each_limit_ends_run_after_round(limit, rounds, reason):
     _, met, _ = journey(limit, limit=20_000)
     state = met[-1][0]
     assert (state.status, state.reason) == ("finished", reason)
@@ -167,19 +167,19 @@ def test_each_limit_ends_the_run_at_the_end_of_a_round(limit, rounds, reason):
     assert len(state.final) == 2 and len(state.absolute) == 20
 
 
-def test_the_first_limit_that_is_met_ends_the_run():
+def test_first_reached_limit_ends_run():
     _, met, _ = journey("stop.rounds=5", "stop.env_steps=20")
     assert (met[-1][0].round, met[-1][0].reason) == (2, "env_steps")
 
 
-def test_a_limit_of_seconds_is_met_by_the_training_time():
+def test_limit_of_seconds_counts_training_time():
     _, met, _ = journey("stop.seconds=5", limit=2000)
     finish = next(state for state, command in met if isinstance(command, Finishing))
     before = [state.seconds for state, _ in met if state.round == finish.round - 1]
     assert finish.seconds >= 5 > before[0]
 
 
-def test_a_target_return_ends_the_run_with_the_policies_that_reached_it():
+def test_target_return_ends_run_with_its_policies():
     def script(function, request):
         return [answered(function, request, returns=-30.0 if request.address.round >= 4 else -60.0)]
 
@@ -193,7 +193,7 @@ def test_a_target_return_ends_the_run_with_the_policies_that_reached_it():
     assert not [key for key in world.storage if key.startswith("rounds/000004/")]
 
 
-def test_a_failed_attempt_is_dispatched_again_with_the_next_number_up_to_the_limit():
+def test_failed_attempt_is_retried_up_to_limit():
     def script(function, request):
         bad = isinstance(request, SampleTask) and request.address.round == 1
         return [report(function, request, outcome="crash") if bad else answered(function, request)]
@@ -207,7 +207,7 @@ def test_a_failed_attempt_is_dispatched_again_with_the_next_number_up_to_the_lim
 
 
 @pytest.mark.parametrize("outcome", ["crash", "timeout", "throttled", "failed"])
-def test_an_attempt_that_ends_badly_once_leaves_no_trace_in_the_result(outcome):
+def test_failed_attempt_leaves_no_trace_in_result(outcome):
     def script(function, request):
         if request.attempt == 0 and isinstance(request, LearnTask):
             bad = failed(function, request) if outcome == "failed" else report(function, request, outcome=outcome)
@@ -221,7 +221,7 @@ def test_an_attempt_that_ends_badly_once_leaves_no_trace_in_the_result(outcome):
     assert [state.durable_refs, state.final] == [undisturbed.durable_refs, undisturbed.final]
 
 
-def test_a_failure_that_no_attempt_can_better_stops_the_run_at_once():
+def test_hopeless_failure_stops_run_immediately():
     def script(function, request):
         if isinstance(request, LearnTask):
             return [failed(function, request, again=False, message="policy/g00/w0 is not finite")]
@@ -237,7 +237,7 @@ def test_a_failure_that_no_attempt_can_better_stops_the_run_at_once():
 
 @pytest.mark.parametrize("kind", [SampleTask, LearnTask])
 @pytest.mark.parametrize("again", [False, True])
-def test_who_makes_what_is_no_number_has_diverged_and_whom_an_environment_fails_has_not(kind, again):
+def test_number_not_finite_means_divergence_except_from_environment(kind, again):
     def script(function, request):
         bad = isinstance(request, kind)
         return [failed(function, request, again=again) if bad else answered(function, request)]
@@ -246,7 +246,7 @@ def test_who_makes_what_is_no_number_has_diverged_and_whom_an_environment_fails_
     assert met[-1][0].status == "failed" and met[-1][0].diverged == (not again)
 
 
-def test_one_failure_is_dispatched_again_while_others_are_awaited():
+def test_one_failure_is_retried_while_others_run():
     def script(function, request):
         fails = isinstance(request, SampleTask) and request.sampling.rollouts == (1,) and request.attempt == 0
         return [failed(function, request) if fails else answered(function, request)]

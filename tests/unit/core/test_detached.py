@@ -50,7 +50,7 @@ def same(world, expected):
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_detached_run_has_the_weights_of_a_driven_one(run, tmp_path):
+def test_detached_run_has_weights_of_driven_run(run, tmp_path):
     driven = train(tmp_path / "run", [*SMALL, *RUNS[run]])
     assert undisturbed(run).weights == driven.sha256
     assert undisturbed(run).state.final == driven.state.final
@@ -69,7 +69,7 @@ def test_sums_of_a_detached_round_wait_for_nobody():
 
 
 @pytest.mark.parametrize("placement", ["split", "packed"])
-def test_learners_are_woken_for_while_an_evaluation_is_in_flight(placement):
+def test_learners_are_woken_during_an_evaluation(placement):
     world, order = World(f"placement.rule={placement}"), []
     deliver = world.deliver
 
@@ -102,7 +102,7 @@ def evaluations_late(world, seconds=0.0):
     return world
 
 
-def test_the_time_of_a_turn_from_which_nothing_follows_is_training_time():
+def test_idle_turn_counts_as_training_time():
     world = evaluations_late(World("placement.rule=split"), seconds=1.0)
     commits, commit = [], world.ledger.commit
     world.ledger.commit = lambda *item: (commits.append(world.now), commit(*item))[1]
@@ -111,7 +111,7 @@ def test_the_time_of_a_turn_from_which_nothing_follows_is_training_time():
     assert world.state.seconds == max(commits) - min(commits)
 
 
-def test_a_run_that_is_to_stop_waits_for_an_evaluation_and_sends_no_learner():
+def test_stopping_run_awaits_evaluation_without_new_learner():
     world = evaluations_late(World("placement.rule=split"))
     world.events.append(WAKE)
     while world.events:
@@ -122,7 +122,7 @@ def test_a_run_that_is_to_stop_waits_for_an_evaluation_and_sends_no_learner():
     same(world.run(), undisturbed())
 
 
-def test_a_detached_run_is_billed_every_read_of_the_sets_that_tasks_report_to():
+def test_detached_run_is_billed_all_report_set_reads():
     world, sets, turns = World("placement.rule=packed"), [], []
     read, coordinate = world.read, world.coordinate
     world.read = lambda names: (sets.extend(names), read(names))[1]
@@ -159,7 +159,7 @@ class Overtaken(World):
         return super().happen(effect)
 
 
-def test_a_turn_overtaken_by_one_that_saw_fewer_reports_receives_the_others():
+def test_overtaken_turn_receives_missing_reports():
     world = Overtaken("placement.rule=packed")
     deliver = world.deliver
 
@@ -178,7 +178,7 @@ def test_a_turn_overtaken_by_one_that_saw_fewer_reports_receives_the_others():
     assert world.state.meter.coordinator.invocations == world.turns
 
 
-def test_tasks_that_were_just_sent_again_are_not_given_up_where_others_cannot_be_sent():
+def test_just_resent_tasks_are_kept_when_sending_fails():
     world, flush = World("placement.rule=split", "attempts=9"), Sender.flush
     lost, refused = set(), []
 
@@ -241,7 +241,7 @@ def some_slow(quick, slow):
 @EVERY
 @some_slow(["fused", "whole", "summed"], ["lag", "replayed", "replayed whole"])
 @pytest.mark.parametrize("when", [1, -1], ids=["after", "before"])
-def test_a_death_at_any_write_or_event_changes_nothing(run, every, when):
+def test_death_at_any_write_or_event_changes_nothing(run, every, when):
     for number in events(run, every):
         world = World(*RUNS[run]).run(deadly=when * number)
         same(world, undisturbed(run))
@@ -296,13 +296,13 @@ def stopped():
     return world
 
 
-def test_a_run_that_stood_still_is_taken_up_by_whatever_wakes_it_first():
+def test_stalled_run_is_resumed_by_any_wake_up():
     world = stopped()
     world.resume = world.ledger["state"].version
     same(world.run(), undisturbed())
 
 
-def test_a_run_that_goes_on_is_not_taken_up_again_by_a_late_event():
+def test_running_run_ignores_late_event():
     world = stopped()
     world.resume = world.ledger["state"].version
     world.deliver(WAKE)
@@ -313,7 +313,7 @@ def test_a_run_that_goes_on_is_not_taken_up_again_by_a_late_event():
     same(world.run(), undisturbed())
 
 
-def test_a_turn_that_finds_the_run_ended_writes_nothing():
+def test_turn_of_ended_run_writes_nothing():
     world = World("placement.rule=whole")
     world.run()
     ended = dict(world.ledger)
@@ -345,16 +345,16 @@ FORGERIES = {
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_note_that_nobody_should_have_written_changes_no_result(forgery):
+def test_unexpected_note_changes_no_result(forgery):
     same(Forged(FORGERIES[forgery]).run(), undisturbed())
 
 
-def test_of_a_doubled_event_the_answer_counts_and_not_the_crash():
+def test_answer_of_doubled_event_wins_over_crash():
     world = Forged(FORGERIES["of a crash"]).run()
     assert {attempt for _, attempt in world.served} == {0}
 
 
-def test_an_object_that_is_gone_although_it_was_reported_is_made_again():
+def test_reported_object_that_vanished_is_made_again():
     world = World()
     world.events.append(WAKE)
     while not any("trajectory" in key for key in world.storage.dict):
@@ -364,7 +364,7 @@ def test_an_object_that_is_gone_although_it_was_reported_is_made_again():
     same(world.run(), undisturbed())
 
 
-def test_what_a_later_driver_stored_is_not_deleted_by_one_that_slept():
+def test_sleeping_driver_deletes_nothing_of_later_driver():
     world = stopped()
     driver = Driver(world.plan, Ports(world.storage, Slept(world), Sender(world), world.journal), detached=None)
     before = dict(world.storage.dict)
@@ -390,7 +390,7 @@ class Slept:
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
-def test_a_run_with_few_functions_at_once_keeps_to_them_and_has_the_same_weights(placement):
+def test_run_limited_to_few_functions_has_same_weights(placement):
     world, most = World(f"placement.rule={placement}"), 0
     platform = msgspec.structs.replace(world.plan.platform, concurrency=2, at_once=2)
     world.plan, deliver = replace(world.plan, platform=platform), world.deliver
@@ -405,7 +405,7 @@ def test_a_run_with_few_functions_at_once_keeps_to_them_and_has_the_same_weights
     assert most <= 2
 
 
-def test_a_run_with_few_functions_at_once_may_lose_any_event():
+def test_run_limited_to_few_functions_survives_lost_events():
     for dropped in events():
         world = World()
         world.plan = replace(world.plan, platform=msgspec.structs.replace(world.plan.platform, at_once=1))

@@ -66,7 +66,7 @@ def test_a_mixed_value_is_split_update_after_update():
     assert split(VDN.stages, (0, 2), 2) == in_update(0) + in_update(1)
 
 
-def test_what_groups_cannot_go_on_into_alone_is_not_fused():
+def test_groups_that_need_others_are_not_fused():
     assert fused(MIXED, (0, 2), 2) == split(MIXED, (0, 2), 2)
 
 
@@ -79,7 +79,7 @@ def test_a_coupling_stage_is_fused_with_later_stages():
     ]
 
 
-def test_a_stage_that_is_alone_goes_through_all_updates_in_one_invocation():
+def test_lone_stage_runs_all_updates_in_one_invocation():
     assert split(GRAPHS["one stage"], (0, 2), 32) == [
         [Work(f"learn/g{group:02d}", ("policy",), (group,), updates=32) for group in (0, 2)]
     ]
@@ -88,13 +88,13 @@ def test_a_stage_that_is_alone_goes_through_all_updates_in_one_invocation():
     ]
 
 
-def test_packed_is_one_invocation_for_all_updates_and_whole_is_none():
+def test_packed_is_one_invocation_and_whole_none():
     names = ("utility", "mix", "policy")
     assert packed(MIXED, (0, 2), 32) == [[Work("learn/all", names, (0, 2), updates=32)]]
     assert whole(MIXED, (0, 2), 32) == []
 
 
-def test_stages_that_need_nothing_of_each_other_run_side_by_side_in_every_update():
+def test_independent_stages_run_in_parallel_every_update():
     schedule = [[work.name for work in wave] for wave in split(GRAPHS["side by side"], (0,), 2)]
     assert schedule == [
         [f"learn/{u:05d}/{name}" for name in names]
@@ -167,7 +167,7 @@ def made(refs, round_):
 
 
 @pytest.mark.parametrize("name", ["vdn", "qmix"])
-def test_every_wave_reads_what_the_wave_before_it_wrote_and_nothing_older(name):
+def test_wave_reads_only_results_of_previous_wave(name):
     requests = of_round(name, "split", 1)
     assert len(requests) == 3 * (2 + 1 + 2)
     for request in requests:
@@ -192,7 +192,7 @@ def test_every_wave_reads_what_the_wave_before_it_wrote_and_nothing_older(name):
         assert request.publish_tensors == (stage != "policy")
 
 
-def test_the_first_round_reads_the_networks_of_round_0_and_remembers_nothing():
+def test_first_round_reads_first_networks_and_no_memory():
     for request in of_round("qmix", "split", 0):
         assert request.learning.past == ()
         if request.first_update == 0:
@@ -200,13 +200,13 @@ def test_the_first_round_reads_the_networks_of_round_0_and_remembers_nothing():
 
 
 @pytest.mark.parametrize(("name", "rule"), [("iql", "split"), ("iql", "fused"), ("iql", "packed"), ("qmix", "packed")])
-def test_who_has_all_stages_or_the_only_one_goes_through_all_updates(name, rule):
+def test_function_with_all_stages_runs_all_updates(name, rule):
     requests = of_round(name, rule, 1)
     assert {(request.first_update, request.learning.updates, request.tensors) for request in requests} == {(0, 3, ())}
     assert [request.groups for request in requests] == ([(0, 1)] if rule == "packed" else [(0,), (1,)])
 
 
-def test_exploration_is_part_of_the_task_and_falls_with_the_steps():
+def test_exploration_travels_with_task_and_falls_with_steps():
     """Epsilon from 1 to 0.5 in 80 steps. A round has 20. A task of several rounds has it for each."""
     more = ("algorithm.epsilon_steps=80", "algorithm.epsilon_end=0.5", "evaluation.every=9", "placement.chain=4")
     behaviours = {}
@@ -224,7 +224,7 @@ def test_exploration_is_part_of_the_task_and_falls_with_the_steps():
     assert {behaviour.kind for behaviour in behaviours["packed"]} == {"epsilon"}
 
 
-def test_the_settings_of_a_value_method_travel_to_who_draws_its_networks():
+def test_value_method_settings_travel_to_initialiser():
     (request,) = (request for request in asked("qmix", "split") if isinstance(request, InitialiseTask))
     assert (
         request.learning.algorithm,
@@ -245,7 +245,7 @@ COUNTED = (
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("rule", ["split", "fused", "balanced", "packed", "whole"])
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
-def test_the_operations_that_the_planner_counts_are_those_of_a_round(tmp_path, name, rule):
+def test_planner_counts_operations_of_round(tmp_path, name, rule):
     settings = [*COUNTED, f"algorithm.name={name}", f"placement.rule={rule}", "placement.chain=1"]
     runs = {rounds: train(tmp_path / str(rounds), [*settings, f"stop.rounds={rounds}"]).state for rounds in (3, 4)}
     plan = Plan("run", load(None, settings), "code", load_prices(), Platform())

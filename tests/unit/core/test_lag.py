@@ -57,14 +57,14 @@ def test_every_row_is_learned_after_the_lag(lag, rule, rollouts, checkpoint, kil
     assert waiting[len(waiting) - lag :] == list(range(10 - lag, 10))
 
 
-def test_rounds_before_the_lag_only_sample_and_say_so():
+def test_rounds_before_lag_only_sample_and_say_so():
     world = World(make_plan("pipeline.lag=2", "algorithm.name=ippo", "stop.rounds=4"))
     world.finish()
     assert [(line.learners, bool(line.metrics)) for line in world.journal] == [(0, False)] * 2 + [(1, True)] * 2
 
 
 @pytest.mark.parametrize("rule", ["split", "packed", "fused"])
-def test_learning_begins_before_any_rollout_of_its_round_has_ended_and_may_end_first(rule):
+def test_lagged_learning_starts_early_and_may_end_first(rule):
     settings = ("pipeline.lag=1", f"placement.rule={rule}", "actors.rollouts=3", "stop.rounds=4")
     world, ended = World(make_plan(*settings)), []
 
@@ -88,7 +88,7 @@ def test_learning_begins_before_any_rollout_of_its_round_has_ended_and_may_end_f
 
 
 @pytest.mark.parametrize("lag", [0, 1])
-def test_learners_count_once_towards_a_cap_whether_they_begin_now_or_later(lag):
+def test_learners_count_once_towards_cap(lag):
     plan, states = make_plan(f"pipeline.lag={lag}", "placement.rule=split", "stop.dollars=100", "stop.rounds=3"), []
     World(plan).finish(after=states.append)
     state = replace(next(each for each in states if each.round == 2 and each.phase == "round"), slots={})
@@ -98,7 +98,7 @@ def test_learners_count_once_towards_a_cap_whether_they_begin_now_or_later(lag):
     assert bool(begins) == bool(lag)
 
 
-def test_nobody_waits_for_a_gate_where_one_learner_learns_from_an_earlier_round():
+def test_lone_lagged_learner_waits_for_no_gate():
     plan, states = make_plan("pipeline.lag=1", "stop.rounds=3"), []
     World(plan).finish(after=states.append)
     state = replace(next(each for each in states if each.round == 2 and each.phase == "round"), slots={})
@@ -107,7 +107,7 @@ def test_nobody_waits_for_a_gate_where_one_learner_learns_from_an_earlier_round(
     assert dispatch.awaited == ()
 
 
-def test_a_learner_keeps_what_it_learned_and_not_what_was_sampled_since():
+def test_learner_keeps_what_it_learned_despite_later_samples():
     """By the model of the bill. Three rounds fit into the buffer, two of them are older than the newest."""
     world = World(on_lambda(make_plan(*REPLAY, "algorithm.buffer_size=30", "pipeline.lag=2", "stop.rounds=8")))
     hits, newest = {}, {}
@@ -139,7 +139,7 @@ def test_teams_do_not_change_in_rounds_without_learners():
     assert {line.event for line in world.journal} == {""} and world.journal[-1].slope is not None
 
 
-def test_one_function_that_samples_and_learns_in_turn_is_refused_and_never_chosen():
+def test_sequential_sampling_and_learning_function_is_refused():
     with pytest.raises(ConfigError, match=r"pipeline\.lag: placement\.rule=whole .*; use packed"):
         load(None, ["pipeline.lag=1", "placement.rule=whole"])
     plan, states = make_plan("pipeline.lag=1", "placement.rule=auto", "stop.rounds=3"), []
@@ -150,7 +150,7 @@ def test_one_function_that_samples_and_learns_in_turn_is_refused_and_never_chose
     assert "whole" not in {each.rule for each in options(layout, next_placement.terms(plan, state))}
 
 
-def test_a_run_of_fewer_rounds_than_would_learn_is_refused():
+def test_run_too_short_to_learn_is_refused():
     with pytest.raises(ConfigError) as error:
         load(None, ["pipeline.lag=2", "stop.rounds=2"])
     assert "stop.rounds: with pipeline.lag=2 round 3 is the first that learns; set 3 or more" in str(error.value)
@@ -158,7 +158,7 @@ def test_a_run_of_fewer_rounds_than_would_learn_is_refused():
 
 
 @pytest.mark.parametrize("rule", ["split", "packed"])
-def test_the_planner_takes_sampling_and_the_first_learners_as_one_wave(rule):
+def test_sampling_and_first_learners_are_one_wave(rule):
     waves = []
     for lag in (0, 1):
         plan, states = make_plan(f"pipeline.lag={lag}", f"placement.rule={rule}", "stop.rounds=2"), []
@@ -171,7 +171,7 @@ def test_the_planner_takes_sampling_and_the_first_learners_as_one_wave(rule):
 
 @pytest.mark.parametrize("cap", [0.0007, 0.0008, 0.001])
 @pytest.mark.parametrize("inline", ["false", "true"])
-def test_a_cap_holds_where_rounds_wait_to_be_learned(cap, inline):
+def test_cap_holds_while_rounds_await_learning(cap, inline):
     """Checkpoints of every second round store the trajectories of three rounds that messages held."""
     settings = (f"stop.dollars={cap}", f"placement.inline_objects={inline}", "checkpoint_every=2", "stop.rounds=30")
     plan = make_plan("pipeline.lag=3", "actors.rollouts=3", "algorithm.name=ippo", *settings)
@@ -195,7 +195,7 @@ def test_a_cap_with_a_lag_pays_final_evaluations(lag):
     ("lag", "correction", "reads"),
     [(0, "vtrace", False), (2, "vtrace", True), (2, "decoupled", False), (2, "none", False)],
 )
-def test_advantages_need_policies_only_for_v_trace_of_old_data(lag, correction, reads):
+def test_only_v_trace_advantages_read_policies(lag, correction, reads):
     settings = (f"pipeline.lag={lag}", f"algorithm.correction={correction}", "placement.rule=split", "stop.rounds=4")
     world = World(make_plan(*settings, "algorithm.name=ippo"))
     world.finish_over_kills(set(), most_steps=2000)

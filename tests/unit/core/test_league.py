@@ -58,7 +58,7 @@ def test_weights_of_opponents_by_hand():
     np.testing.assert_allclose(probabilities(LEAGUE_RULES["prioritised"], np.ones(2)), [0.5, 0.5])
 
 
-def test_a_share_of_the_rollouts_is_played_against_checkpoints_and_the_first_never():
+def test_share_of_rollouts_plays_checkpoints_after_first():
     config, checkpoints = load(None, LEAGUE), state(checkpoint(0), checkpoint(10))
     assert league_matches.matches(config, SPEC, None, 0, 4) == {}
     for round_ in range(20):
@@ -93,7 +93,7 @@ def test_ratings_by_hand():
     assert found.ratings == (pytest.approx(1600 - 16 * (10 / 11 - 0.5)), 1200.0)
 
 
-def test_a_side_that_always_gets_more_has_ratings_like_any_other():
+def test_better_paid_side_has_ordinary_ratings():
     """The predators have the higher return in every episode. Both sides get better from checkpoint to checkpoint."""
     found = state(checkpoint(0), checkpoint(10))
     for _ in range(9):
@@ -103,18 +103,18 @@ def test_a_side_that_always_gets_more_has_ratings_like_any_other():
     assert predators == prey > 1250
 
 
-def test_scores_stay_while_there_is_one_checkpoint_to_draw():
+def test_scores_stay_with_single_checkpoint():
     found = league_matches.rate(state(checkpoint(0)), {1: (PREY, 0)}, [reply(2), reply(1, 0.0)])
     assert found.checkpoints == (checkpoint(0),) and found.ratings == (1208.0, 1200.0)
 
 
-def test_a_rollout_without_a_finished_episode_is_no_match():
+def test_rollout_without_finished_episode_is_no_match():
     league, none = state(checkpoint(0), checkpoint(10)), SampleReply(env_steps=1)
     assert league_matches.rate(league, {1: (PREY, 0)}, [reply(2), none]) == league
     assert league_matches.rate(league, {1: (PREY, 0)}, [none, reply(2, 0.0)]).ratings == league.ratings
 
 
-def test_a_state_of_an_earlier_version_can_be_read():
+def test_state_of_earlier_version_is_readable():
     """Before, the league stored the advantages of the sides."""
     text = msgspec.json.encode(msgspec.to_builtins(state(checkpoint(0))) | {"advantages": [1.0, -1.0], "opening": []})
     assert msgspec.json.decode(text, type=LeagueState) == state(checkpoint(0))
@@ -132,7 +132,7 @@ SCRIPT = "scripted_players:first"
 SCRIPTED = Checkpoint(round=0, team=scripted_team(4, SCRIPT), policies=(), ratings=(1200.0, 1200.0), scores=(0.5, 0.5))
 
 
-def test_a_scripted_player_is_in_the_league_from_the_first_round_on_and_stays():
+def test_scripted_player_stays_in_league_from_start():
     config = load(None, [*LEAGUE, f"league.script={SCRIPT}", "league.every=1", "league.size=4"])
     found = league_matches.first(config, SPEC, TEAM, ref(0))
     assert found.checkpoints == (SCRIPTED, checkpoint(0))
@@ -141,7 +141,7 @@ def test_a_scripted_player_is_in_the_league_from_the_first_round_on_and_stays():
     assert [one.round for one in found.checkpoints] == [0, 0, 16, 32] and found.checkpoints[0] == SCRIPTED
 
 
-def test_a_scripted_player_moves_its_score_and_no_rating():
+def test_scripted_player_changes_score_but_no_rating():
     league = state(SCRIPTED, checkpoint(0), checkpoint(10))
     found = league_matches.rate(league, {1: (PREY, 0)}, [reply(2), reply(1, 1.0)])
     assert found.ratings == (1200.0, 1200.0) and found.checkpoints[0].scores == (0.5, pytest.approx(0.6))
@@ -165,7 +165,7 @@ def test_what_a_league_excludes_is_refused(settings, word):
         load(None, [*LEAGUE, *settings])
 
 
-def test_a_league_without_the_player_that_is_named_is_refused():
+def test_league_without_named_player_is_refused():
     config = load(None, [*LEAGUE, "league.script=scripted"])
     assert incompatibility(config, SPEC).startswith("league.script=scripted: mpe/simple_tag has no scripted player")
 
@@ -175,7 +175,7 @@ def test_a_task_without_sides_has_no_league():
     assert "one side" in incompatibility(spread, registry.spec(spread.task))
 
 
-def test_the_score_is_the_share_of_episodes_with_the_higher_return():
+def test_score_is_share_of_better_episodes():
     """The predators' sums are 3, 0 and -1, the prey's 1, 0 and 2: a win, a draw and a loss."""
     returns = [np.array([[1.0, 1.0, 1.0, 1.0], [0, 0, 0, 0]]), np.array([[-1.0, 0, 0, 2.0]])]
     assert mean_score(Match(agents=(0, 1, 2), team=TEAM), returns) == 0.5
@@ -200,7 +200,7 @@ def sampled(match=None, earlier=None):
 
 
 @pytest.mark.parametrize("agents", [(0, 1, 2), (3,)])
-def test_against_its_own_policies_a_side_plays_as_without_a_match(agents):
+def test_side_against_own_policies_plays_as_without_match(agents):
     alone, _, _ = sampled()
     found, reply, _ = sampled(Match(agents=agents, team=TEAM), policies(1))
     assert (found.pop("u00002/earlier") == [agent not in agents for agent in range(4)]).all()
@@ -220,7 +220,7 @@ def test_a_checkpoint_may_have_other_groups_and_inputs():
     assert all((found[name] == unused[name]).all() for name in found)
 
 
-def test_in_a_match_against_a_script_one_side_learns_and_the_script_acts_for_the_others():
+def test_only_one_side_learns_against_script():
     found, reply, _ = sampled(Match(agents=(3,), team=SCRIPTED.team), {})
     batch, alone = join(SPEC, found, [2]), join(SPEC, sampled()[0], [2])
     assert not batch.alive[:3].any() and batch.alive[3].all() and 0 <= reply.score <= 1
@@ -228,7 +228,7 @@ def test_in_a_match_against_a_script_one_side_learns_and_the_script_acts_for_the
     assert (batch.of(batch.observations, 3) != alone.of(alone.observations, 3)).any()
 
 
-def test_nothing_is_learned_from_the_rows_of_earlier_policies_and_critics_see_them():
+def test_rows_of_earlier_policies_reach_only_critics():
     tensors, *_ = sampled(Match(agents=(3,), team=TEAM), policies(2))
     batch = join(SPEC, tensors, [2])
     assert not batch.alive[:3].any() and batch.alive[3].all()

@@ -19,7 +19,7 @@ def test_a_second_process_learns_who_drives_how_long(left, words):
         lease.take(ledger, "process 2 on b", lambda: KEPT_S - left)
 
 
-def test_a_process_that_is_known_to_have_ended_is_followed_at_once():
+def test_known_dead_process_is_succeeded_immediately():
     ledger = MemoryLedger()
     now = [0.0]
     keeper = Keeper(ledger, "one", lambda: now[0], "here 1")
@@ -35,7 +35,7 @@ def test_a_process_that_is_known_to_have_ended_is_followed_at_once():
 
 
 @pytest.mark.parametrize("process", [(), ("here 1",)], ids=["unknown", "ended"])
-def test_the_cloud_holds_a_run_until_it_lets_go(process):
+def test_cloud_holds_run_until_release(process):
     ledger = MemoryLedger()
     lease.hand_over(ledger, lease.take(ledger, "one", lambda: 0.0, *process), resume=7)
     assert lease.read(ledger)[0] == Lease(holder=CLOUD, resume=7)
@@ -47,7 +47,7 @@ def test_the_cloud_holds_a_run_until_it_lets_go(process):
     assert lease.read(ledger)[0].holder == "one"
 
 
-def test_of_two_processes_that_hand_a_run_over_only_its_holder_can():
+def test_only_holder_can_hand_run_over():
     ledger = MemoryLedger()
     first = lease.take(ledger, "one", lambda: 0.0)
     second = lease.take(ledger, "two", lambda: KEPT_S)
@@ -58,7 +58,7 @@ def test_of_two_processes_that_hand_a_run_over_only_its_holder_can():
         lease.take(ledger, "three", lambda: 1e12)
 
 
-def test_a_hold_is_renewed_now_and_then_and_outlives_its_first_end():
+def test_renewed_hold_outlives_its_first_end():
     ledger, now = MemoryLedger(), [0.0]
     keeper = Keeper(ledger, "one", lambda: now[0])
     writes = ledger.commits
@@ -72,7 +72,7 @@ def test_a_hold_is_renewed_now_and_then_and_outlives_its_first_end():
     lease.take(ledger, "two", lambda: now[0])
 
 
-def test_a_process_that_slept_too_long_hears_that_it_was_followed():
+def test_process_that_slept_too_long_learns_of_successor():
     ledger, now = MemoryLedger(), [0.0]
     keeper = Keeper(ledger, "one", lambda: now[0])
     lease.take(ledger, "two", lambda: KEPT_S + 1)
@@ -93,7 +93,7 @@ def test_only_the_cloud_is_asked_to_stop():
     assert lease.read(ledger)[0].stop
 
 
-def test_of_two_that_take_at_once_one_is_refused():
+def test_one_of_two_simultaneous_takers_is_refused():
     class Racing(MemoryLedger):
         def commit(self, item, body, version):
             if not self.commits:

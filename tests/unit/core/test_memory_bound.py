@@ -38,20 +38,20 @@ def footprint_of(kind, *settings, spec=SPREAD, **platform):
 
 
 @pytest.mark.parametrize("rule", ["packed", "auto", "whole"])
-def test_one_learner_for_all_holds_every_network_before_and_after_the_update(rule):
+def test_learner_of_all_groups_holds_networks_before_after(rule):
     """And, at the last policy, two more copies of it: its gradient and the scratch of its step."""
     found = footprint_of("learner", "algorithm.name=ippo", f"placement.rule={rule}")
     assert found == (3 * 3 * BOTH + 3 * 3 * BOTH + 2 * POLICY, ROUND)
 
 
-def test_a_learner_of_one_group_holds_less_than_whoever_draws_the_networks_of_all():
+def test_group_learner_holds_less_than_initialiser_of_all():
     """The function that draws them holds no moments, which are zeros, and one object of all but the policies."""
     for rule in ("fused", "split"):
         found = footprint_of("learner", "algorithm.name=ippo", f"placement.rule={rule}", "actors.num_envs=1")
         assert found == (3 * (BOTH + 2 * BOTH + CRITIC), 0)
 
 
-def test_a_learner_of_one_group_holds_its_own_networks():
+def test_group_learner_holds_its_own_networks():
     alone = alike(1)
     assert footprint_of("learner", "algorithm.name=ippo", "placement.rule=fused", spec=alone) == (
         3 * BOTH + 3 * BOTH + 2 * POLICY,
@@ -64,7 +64,7 @@ def test_a_learner_of_one_group_holds_its_own_networks():
     )
 
 
-def test_a_learner_of_half_a_group_holds_less_where_slots_get_halves():
+def test_half_group_learner_holds_less_with_halved_slots():
     """The half that ends in the policy reads the critic, too, and holds eight of its own as alone."""
     half, one = 8 * POLICY + CRITIC, 3 * BOTH + 3 * BOTH + 2 * POLICY
     alone, pair = alike(1), alike(2, horizon=1)
@@ -81,7 +81,7 @@ def test_a_learner_of_half_a_group_holds_less_where_slots_get_halves():
 
 
 @pytest.mark.parametrize("is_free", [True, False])
-def test_on_one_slot_the_learner_of_the_default_holds_every_group(is_free):
+def test_default_learner_on_one_slot_holds_every_group(is_free):
     """As `packed`: both groups' networks before and after, and two more copies of the last policy."""
     settings = ("algorithm.name=ippo", "actors.num_envs=1")
     both = footprint_of("learner", *settings, spec=alike(2, horizon=1), concurrency=1, idle_slots_free=is_free)
@@ -89,19 +89,19 @@ def test_on_one_slot_the_learner_of_the_default_holds_every_group(is_free):
 
 
 @pytest.mark.parametrize(("slots", "groups"), [(1, 3), (3, 1)])
-def test_who_folds_sums_holds_a_gradient_of_every_network_and_micro_batch(slots, groups):
+def test_fold_of_sums_holds_all_gradients(slots, groups):
     rounds = ("algorithm.name=ippo", "actors.rollouts=5", "algorithm.epochs=1", "algorithm.num_minibatches=1")
     at_once, summed = (footprint_of("learner", *rounds, f"pipeline.micro_batch={n}", concurrency=slots) for n in (0, 2))
     assert summed.networks - at_once.networks == 3 * groups * BOTH
 
 
-def test_the_moments_of_a_difference_to_a_base_are_left_out():
+def test_moments_of_base_difference_are_omitted():
     """They may be as small as its rank, so a learner needs the networks at least, and no copies of them."""
     settings = ("algorithm.name=ippo", "placement.rule=fused", "base.policies=runs/one")
     assert footprint_of("learner", *settings, spec=alike(1)) == (BOTH, ROUND // 3)
 
 
-def test_a_second_update_makes_a_third_copy_of_the_network_whose_turn_it_is():
+def test_second_update_adds_copy_of_current_network():
     value = 4 * ((18 + 3) * ROLLOUTS + ROLLOUTS + 5 * ROLLOUTS + 5)  # with the one-hot identity of three sharing agents
     once, often = (
         footprint_of("learner", "algorithm.name=iql", f"algorithm.updates_per_round={n}", "stop.rounds=1")
@@ -126,23 +126,23 @@ def test_a_second_update_makes_a_third_copy_of_the_network_whose_turn_it_is():
         ([], 62),
     ],
 )
-def test_a_window_counts_as_far_as_the_run_may_go(limits, rounds):
+def test_window_counts_up_to_end_of_run(limits, rounds):
     assert footprint_of("learner", "algorithm.name=vdn", "algorithm.hidden=[4]", *limits).data == ROUND + rounds * SEEN
 
 
-def test_joined_rollouts_are_another_copy_and_a_state_of_the_task_s_own_is_none():
+def test_joined_rollouts_are_copied_but_own_state_not():
     settings = ("algorithm.name=ippo", "placement.rule=packed", "actors.rollouts=2")
     assert footprint_of("learner", *settings).data == 2 * 3 * SEEN
     assert footprint_of("learner", *settings, spec=alike(3, state_size=10)).data == 2 * 2 * (SEEN + 1600 * 10 * 4)
 
 
-def test_who_plays_holds_a_policy_for_every_group_and_one_for_every_agent():
+def test_player_holds_policy_per_group_and_per_agent():
     assert footprint_of("player", "algorithm.name=ippo") == (3 * POLICY + 3 * POLICY, 0)
     shared = POLICY + 4 * 3 * ROLLOUTS
     assert footprint_of("player", "algorithm.name=ippo", "sharing.rule=all") == (shared + 3 * shared, 0)
 
 
-def test_where_many_share_one_policy_playing_in_the_learner_takes_the_most():
+def test_playing_learner_takes_most_with_shared_policy():
     # Forty agents' observations beside their identities, and a bias.
     policy, critic = 4 * ((58 + 1) * ROLLOUTS + 5 * ROLLOUTS + 5), 4 * ((58 + 1) * ROLLOUTS + ROLLOUTS + 1)
     settings = ("algorithm.name=ippo", "sharing.rule=all", "placement.rule=whole")
@@ -159,7 +159,7 @@ def test_a_side_that_does_not_learn_counts_nothing():
         assert footprint_of("player", *settings, spec=tag) == (2 * learns * policy, 0)
 
 
-def test_three_agents_that_see_pictures_are_refused_a_small_learner():
+def test_three_picture_agents_are_refused_small_learner():
     """By hand: a policy of 7,684,549 parameters, a critic of 23,044,289 of all three pictures."""
     pictures = alike(3, 200 * 200 * 3)
     config = load(None, ["actors.num_envs=2", "functions.learner.memory_mb=256"])
@@ -172,14 +172,14 @@ def test_three_agents_that_see_pictures_are_refused_a_small_learner():
     )
 
 
-def test_an_algorithm_without_part_bytes_counts_what_its_agents_see(monkeypatch):
+def test_algorithm_without_part_bytes_counts_observations(monkeypatch):
     silent = replace(registry.ALGORITHMS["ippo"], part_bytes=None)
     monkeypatch.setitem(registry.ALGORITHMS.built_in, "ippo", silent)
     assert footprint_of("learner", "algorithm.name=ippo") == (0, ROUND)
     assert footprint_of("player", "algorithm.name=ippo") == (0, 0)
 
 
-def test_an_algorithm_whose_part_bytes_fail_is_refused_by_its_name(monkeypatch):
+def test_failing_part_bytes_name_their_algorithm(monkeypatch):
     def broken(spec, team, config, group):
         return {}[group]
 
@@ -189,7 +189,7 @@ def test_an_algorithm_whose_part_bytes_fail_is_refused_by_its_name(monkeypatch):
     )
 
 
-def test_a_task_that_an_algorithm_is_not_made_for_is_left_to_be_refused_where_networks_are_drawn():
+def test_unsupported_task_is_refused_only_at_initialisation():
     numbers = EnvSpec(
         SPREAD.agents, (AgentClass("all", (0, 1, 2), 18, 2, low=(0.0, 0.0), high=(1.0, 1.0)),), horizon=25
     )

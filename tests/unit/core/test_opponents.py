@@ -49,7 +49,7 @@ def acted(spec, who, tensors, behaviour, noisy=True, num_envs=64, masks=None):
 @pytest.mark.parametrize("recurrent", [False, True])
 @pytest.mark.parametrize("spec", [SPEC, NUMBERS], ids=["choices", "numbers"])
 @pytest.mark.parametrize("agents", [(2,), (1,), (0, 1)])
-def test_opponents_that_draw_do_what_they_did_as_learners_to_the_last_bit(spec, recurrent, agents):
+def test_drawing_opponents_act_bit_equal_to_learners(spec, recurrent, agents):
     tensors = tensors_of(spec, team(), (8,), recurrent)
     together = acted(spec, team(), tensors, Behaviour())
     for own, other in zip(acted(spec, team("drawn", agents), tensors, Behaviour()), together, strict=True):
@@ -75,7 +75,7 @@ def test_learners_act_the_same_whoever_plays_against_them(acting):
         assert (probable == 0).all() == (acting == "greedy")
 
 
-def test_who_is_greedy_against_learners_that_explore_does_not_explore():
+def test_greedy_opponent_of_exploring_learners_does_not_explore():
     tensors = tensors_of(SPEC, team(), (8,), recurrent=False)
     explored, best = acted(SPEC, team("greedy"), tensors, EPSILON), acted(SPEC, team(), tensors, EPSILON, noisy=False)
     for own, greedy in zip(explored, best, strict=True):
@@ -90,7 +90,7 @@ def test_in_evaluations_opponents_with_policies_are_greedy():
     np.testing.assert_array_equal(own[1].actions[0], undivided[1].actions[0])
 
 
-def test_who_chooses_at_random_chooses_evenly_among_what_is_legal():
+def test_random_opponent_chooses_uniformly_among_legal_actions():
     num_envs = 30_000
     masks = (np.ones((num_envs, 2, 5), bool), np.ones((num_envs, 1, 3), bool))
     masks[0][:, 1, 3] = False
@@ -123,13 +123,13 @@ def test_a_script_draws_evenly_and_changes_no_learner():
         (("opponents.policies=scripted_players:first",), ""),
     ],
 )
-def test_a_script_that_cannot_play_is_refused_when_the_task_is_known(settings, message):
+def test_unplayable_script_is_refused_once_task_is_known(settings, message):
     config = load(None, ["task.name=mpe/simple_tag", "opponents.side=0", *settings])
     found = incompatibility(config, registry.spec(config.task))
     assert message in found and bool(found) == bool(message)
 
 
-def test_who_acts_in_numbers_at_random_has_every_number_within_the_bounds_as_often():
+def test_random_numeric_opponent_is_uniform_within_bounds():
     choice = acted(NUMBERS, team("random"), tensors_of(NUMBERS, team(), (8,)), Behaviour(), num_envs=30_000)[0]
     low, high = np.array([-1.0, 0.0]), np.array([1.0, 8.0])
     shares = np.sort((choice.env_actions[0][:, 1] - low) / (high - low), axis=0)
@@ -137,7 +137,7 @@ def test_who_acts_in_numbers_at_random_has_every_number_within_the_bounds_as_oft
     assert np.all(np.abs(shares - np.linspace(0, 1, len(shares))[:, None]).max(axis=0) < 1.95 / len(shares) ** 0.5)
 
 
-def test_only_those_who_learn_have_to_behave_as_the_run_does():
+def test_only_learners_must_match_behaviour_of_run():
     policy = Policy(NUMBERS, team("drawn", (0, 1)), tensors_of(NUMBERS, team(), (8,)))
     with pytest.raises(BadRequest, match="numbers"):
         policy.require(Behaviour(kind="noise", amount=0.1))  # the last agent draws from a Gaussian
@@ -148,7 +148,7 @@ def test_only_those_who_learn_have_to_behave_as_the_run_does():
 @pytest.mark.parametrize("recurrent", [False, True])
 @pytest.mark.parametrize("before", [False, True])
 @pytest.mark.parametrize("after", [False, True])
-def test_a_network_that_is_taken_out_of_its_team_acts_as_it_did(recurrent, before, after):
+def test_network_extracted_from_team_acts_unchanged(recurrent, before, after):
     """In `before` agents 0 and 2 share a network, with or without one-hots."""
     shared = team(groups=(0, 1, 0), identity=before)
     tensors, apart = tensors_of(SPEC, shared, (8,), recurrent), {}
@@ -207,7 +207,7 @@ def test_evaluations_against_chance_give_what_cross_play_gives(side, agents, pre
 
 
 @pytest.mark.parametrize("name", ["mappo", "ippo"])
-def test_what_is_recorded_of_how_probable_opponents_were_changes_nothing_that_is_learned(name):
+def test_recorded_opponent_probabilities_change_no_learning(name):
     spec, blobs = registry.spec(TAG), MemoryStorage()
     config = {"algorithm": name, "hyperparameters": {"hidden": [4]}, "spec": spec}
     who = Team(groups=(0, 1, 2, 3), opponents=Opponents(agents=(0, 1, 2), acting="drawn"))
@@ -238,7 +238,7 @@ def test_what_is_recorded_of_how_probable_opponents_were_changes_nothing_that_is
     assert any(not np.array_equal(moved[key], expected[key]) for key in expected)
 
 
-def test_a_run_is_evaluated_by_the_side_that_learns():
+def test_run_is_evaluated_by_learning_side():
     spec = registry.spec(TAG)
     for settings, name in (((), "adversary"), (("opponents.side=0",), "agent"), (("opponents.side=1",), "adversary")):
         assert evaluated_side(load(None, ["task.name=mpe/simple_tag", *settings]), spec).name == name

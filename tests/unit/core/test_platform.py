@@ -88,7 +88,7 @@ def facts(plan, state):
 
 
 @pytest.mark.parametrize("ability", ABILITIES)
-def test_an_ability_of_a_platform_decides_its_own_fact_and_no_other(ability, ended):
+def test_platform_ability_decides_only_its_own_fact(ability, ended):
     here = facts(PLAN, ended)
     there = facts(promising(PLAN, **{ability: ABILITIES[ability]}), ended)
     assert {name for name in here if here[name] != there[name]} == {ability}
@@ -106,7 +106,7 @@ def test_deployed_functions_have_all_abilities_of_the_cloud(ended):
 
 @pytest.mark.parametrize("sharing", ["none", "all"])
 @pytest.mark.parametrize("detached", [False, True])
-def test_in_the_cloud_the_default_costs_what_a_learner_per_group_costs(sharing, detached):
+def test_cloud_default_costs_one_learner_per_group(sharing, detached):
     """To the last request, byte and millisecond, where every group has a slot of its own."""
 
     def spent(rule, slots):

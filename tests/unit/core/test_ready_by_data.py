@@ -40,7 +40,7 @@ def evaluations_last(queue):
     return next((index for index, ended in enumerate(queue) if ended.function != "evaluator"), 0)
 
 
-def test_learning_goes_on_and_ends_while_an_evaluation_is_in_flight():
+def test_learning_continues_and_ends_during_evaluation():
     world = Shuffled(make_plan(*SPLIT), evaluations_last)
     world.finish()
     ids = [id for id, _ in world.arrivals if id.startswith("r/000002/")]
@@ -51,7 +51,7 @@ def test_learning_goes_on_and_ends_while_an_evaluation_is_in_flight():
     assert works[-1] == "evaluate/000" and len(works) > 6
 
 
-def test_sums_are_made_while_others_are_sampled_and_learners_wait_for_all_of_them():
+def test_sums_overlap_sampling_and_learners_await_all():
     def second_micro_batch_last(queue):
         late = ("sample/00002", "sample/00003", "grad/00001")
         return next((at for at, ended in enumerate(queue) if not ended.id.startswith(late, len("r/000002/"))), 0)
@@ -71,7 +71,7 @@ def test_sums_are_made_while_others_are_sampled_and_learners_wait_for_all_of_the
 
 @settings(max_examples=30, deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(["split", "packed", "fused"]), ROUNDS)
-def test_no_task_is_asked_for_before_what_it_reads_is_answered(chance, rule, rounds):
+def test_task_is_dispatched_after_its_inputs(chance, rule, rounds):
     def script(function, request):
         answered_works = {id.removeprefix("r/") for id, _ in world.arrivals}
         makers = {ref.key.removeprefix("rounds/").rsplit(".", 2)[0] for ref in request.reads()}
@@ -84,7 +84,7 @@ def test_no_task_is_asked_for_before_what_it_reads_is_answered(chance, rule, rou
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_decision_is_asked_for_only_when_a_gate_is_complete_or_a_task_failed(fails, monkeypatch):
+def test_decision_comes_only_at_gates_or_failures(fails, monkeypatch):
     asked = []
     monkeypatch.setattr(loop, "decide", lambda plan, state: asked.append(state) or decide(plan, state))
 
@@ -99,7 +99,7 @@ def test_a_decision_is_asked_for_only_when_a_gate_is_complete_or_a_task_failed(f
     assert len(decisions) <= 5 + 40 * fails
 
 
-def test_of_all_sums_over_micro_batches_only_the_last_calls_for_a_decision(monkeypatch):
+def test_only_last_micro_batch_sum_needs_decision(monkeypatch):
     asked = []
     monkeypatch.setattr(loop, "decide", lambda plan, state: asked.append(state) or decide(plan, state))
     streamed = ("algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.micro_batch=2", "placement.rule=packed")
@@ -114,7 +114,7 @@ decide = loop.decide
 
 @settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(["split", "packed", "fused"]), st.booleans(), ROUNDS)
-def test_any_order_of_answers_and_failures_ends_with_the_same_objects(chance, rule, failing, rounds):
+def test_any_order_of_answers_gives_same_objects(chance, rule, failing, rounds):
     plan = make_plan(*SPLIT[1:], f"placement.rule={rule}", "attempts=9", *rounds)
     undisturbed = World(plan)
     expected = undisturbed.finish()
@@ -140,7 +140,7 @@ def test_any_order_of_answers_and_failures_ends_with_the_same_objects(chance, ru
     assert lines == [replace(line, seconds=0.0, dollars=0.0) for line in undisturbed.journal]
 
 
-def test_an_evaluation_that_reaches_the_target_ends_the_run_at_its_round_however_late_it_is():
+def test_late_target_evaluation_ends_run_at_its_round():
     def script(function, request):
         good = isinstance(request, EvaluateTask) and request.address.round >= 2
         return [answered(function, request, returns=-30.0 if good else -60.0)]
@@ -152,7 +152,7 @@ def test_an_evaluation_that_reaches_the_target_ends_the_run_at_its_round_however
     assert {(state.reason, state.round, state.policies) for state in ends} == {("return", 2, ends[0].policies)}
 
 
-def test_after_a_round_more_actors_have_served_as_well_as_learners():
+def test_more_actors_and_learners_are_warm_after_round():
     plan, met = make_plan(*SPLIT), []
     World(plan).finish(after=met.append)
     state = next(state for state in met if (state.round, state.phase) == (3, "round"))

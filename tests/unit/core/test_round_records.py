@@ -33,7 +33,7 @@ def test_lines_say_what_each_side_got():
     assert evaluated == [{"a": 1.0, "b": -3.0}]
 
 
-def test_parts_of_an_evaluation_weigh_as_many_as_their_episodes():
+def test_evaluation_parts_weigh_by_their_episodes():
     def uneven(function, request):
         item = competing(function, request)[0]
         if isinstance(request, EvaluateTask) and request.part:
@@ -67,7 +67,7 @@ def scoring(of):
 UNEVEN = ("evaluation.episodes=4", "evaluation.final_episodes=5", "evaluation.episodes_per_invocation=3")
 
 
-def test_the_environment_s_own_figures_are_means_over_all_episodes_of_an_evaluation():
+def test_environment_metrics_are_means_over_evaluation_episodes():
     world = World(make_plan("stop.rounds=3", *UNEVEN), scoring(lambda task: {"win": 1.0 - task.part, "time": 0.5}))
     state = world.finish()
     # Parts of three episodes and one. Of three and two. The absolute metric has fourteen parts, of 40 episodes.
@@ -79,7 +79,7 @@ def test_the_environment_s_own_figures_are_means_over_all_episodes_of_an_evaluat
     assert state.absolute_env_metrics == {"time": 0.5, "win": pytest.approx(expected)}
 
 
-def test_a_part_that_is_silent_on_a_figure_does_not_count_for_it():
+def test_part_without_metric_does_not_count_for_it():
     silent = scoring(lambda task: {"win": 0.25, "late": 2.0} if task.part else {"win": 0.5})
     world = World(make_plan("stop.rounds=3", *UNEVEN), silent)
     world.finish()
@@ -87,7 +87,7 @@ def test_a_part_that_is_silent_on_a_figure_does_not_count_for_it():
     assert found == {"late": 2.0, "win": (3 * 0.5 + 0.25) / 4}
 
 
-def test_a_team_without_figures_of_its_own_records_none():
+def test_team_without_metrics_records_none():
     world = World(make_plan("stop.rounds=3"))
     state = world.finish()
     assert all((line.side_returns, line.exploration) == ({}, 0.0) for line in world.journal)
@@ -98,7 +98,7 @@ def test_a_team_without_figures_of_its_own_records_none():
     assert b"_scalars" not in msgspec.json.encode(state)
 
 
-def test_a_run_that_goes_on_has_no_final_figures_any_more():
+def test_continued_run_loses_its_final_metrics():
     state = World(make_plan("stop.rounds=2"), scoring(lambda task: {"win": 1.0})).finish()
     assert (state.final_env_metrics, state.absolute_env_metrics) == ({"win": 1.0}, {"win": 1.0})
     going_on = apply(make_plan("stop.rounds=4"), state, Resumed())

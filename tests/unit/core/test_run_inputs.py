@@ -40,7 +40,7 @@ ORIGIN = {
         ({"opponents": None, "dataset": DATASET}, RunInputs(dataset=Ref(**DATASET))),
     ],
 )
-def test_a_plan_of_an_earlier_version_is_read_and_has_its_old_hash(given, inputs):
+def test_earlier_plan_is_read_with_its_old_hash(given, inputs):
     fingerprint = {**ORIGIN["environment_fingerprint"], "environment": None}
     document = {**ORIGIN, "environment_fingerprint": fingerprint, "commit": None, "configs": ["3" * 64], **given}
     identity = decode_identity(json.dumps(document).encode())
@@ -79,7 +79,7 @@ def test_a_manifest_of_an_earlier_version_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("latency", ["aws", "emulated", ""])
-def test_a_manifest_that_calls_all_abilities_fixed_sizes_is_read(tmp_path, latency):
+def test_manifest_with_all_fixed_abilities_is_read(tmp_path, latency):
     """Programs before the abilities of a platform had names wrote one of that name for them all."""
     manifest = manifest_with(platform=Platform(concurrency=7, init_limit_ms=10_000, cpu_scaling=latency != "aws"))
     document = json.loads(msgspec.json.encode(manifest))
@@ -94,6 +94,6 @@ def test_a_manifest_that_calls_all_abilities_fixed_sizes_is_read(tmp_path, laten
     assert run_manifest.read(ledger) == stored
 
 
-def test_a_plan_that_is_damaged_is_refused_where_it_is_read():
+def test_damaged_plan_is_refused_on_reading():
     with pytest.raises(Undecodable, match=r"plan\.json cannot be read: "):
         decode_identity(b'{"run": ', "plan.json")

@@ -59,7 +59,7 @@ def alike_replies(new=-1.0, old=-1.0):
 
 
 @pytest.mark.parametrize(("rows", "agents"), [("pooled", 2), ("member", 1)])
-def test_learners_are_predicted_by_the_rows_that_they_learn_from(rows, agents):
+def test_learners_are_predicted_by_rows_they_learn(rows, agents):
     plan = make_plan('sharing.groups=[["a", "b"]]', f"sharing.rows={rows}", "stop.rounds=1", "actors.rollouts=3")
     state = World(plan, lambda function, request: [answered(function, request)]).finish()
     # By hand: 3 rollouts of 2 environments and 5 steps.
@@ -88,7 +88,7 @@ def test_a_full_window_switches_sharing_on_or_off(rule, switched, groups):
     assert [line.groups for line in world.journal] == groups
 
 
-def test_a_trial_plays_the_task_that_is_learned_and_evaluations_that_of_their_own_options():
+def test_trial_plays_learned_task_and_evaluation_its_options():
     plan = make_plan(*DYNAMIC, "task.options.horizon=5", "evaluation.options.horizon=9", "evaluation.every=2")
     world = World(plan, alike_replies())
     world.finish()
@@ -124,7 +124,7 @@ def role_replies(roles):
 
 
 @pytest.mark.parametrize("rule", ["roles", "shuffled:roles"])
-def test_agents_of_different_roles_part_once_a_second_look_confirms_the_first(rule):
+def test_agents_of_different_roles_split_after_second_look(rule):
     world = World(make_plan(*ROLES, f"sharing.rule={rule}"), role_replies((0, 1)))
     state = world.finish()
     assert events(world) == [(2, "split")]
@@ -135,7 +135,7 @@ def test_agents_of_different_roles_part_once_a_second_look_confirms_the_first(ru
     assert world.missing(state) == set()
 
 
-def test_agents_of_one_role_stay_together_and_are_looked_at_less_and_less():
+def test_agents_of_one_role_are_checked_less_often():
     world = World(make_plan(*ROLES, "stop.rounds=14"), role_replies((0, 0)))
     world.finish()
     assert events(world) == []
@@ -148,7 +148,7 @@ def test_agents_of_one_role_stay_together_and_are_looked_at_less_and_less():
     assert sorted(asked) == [0, 1, 2, 3, 5, 7, 9, 11]
 
 
-def test_the_regrouping_reads_what_the_round_made_and_the_next_round_reads_what_it_made():
+def test_regrouping_reads_this_round_and_feeds_next_round():
     world = World(make_plan(*DYNAMIC, "sharing.trial=false"), alike_replies())
     state = world.finish()
     share, split = [request for request in world.invoker.asked if isinstance(request, RegroupTask)]
@@ -162,7 +162,7 @@ def test_the_regrouping_reads_what_the_round_made_and_the_next_round_reads_what_
     assert world.missing(state) == set()
 
 
-def test_a_trial_takes_a_team_that_is_no_worse():
+def test_trial_accepts_team_that_is_no_worse():
     world = World(make_plan(*DYNAMIC, "stop.rounds=4"), alike_replies(new=-1.0, old=-1.0))
     world.finish()
     new, old = [request for request in world.invoker.asked if "/trial/" in request.address.id][:2]
@@ -177,7 +177,7 @@ def test_a_trial_takes_a_team_that_is_no_worse():
     assert world.journal[2].trial_episodes == new.episodes
 
 
-def test_a_team_that_is_worse_is_turned_down_and_its_objects_go():
+def test_worse_team_is_rejected_with_its_objects():
     world = World(make_plan(*DYNAMIC), alike_replies(new=-9.0, old=-1.0))
     state = world.finish()
     assert events(world) == [(3, "rejected")]
@@ -187,7 +187,7 @@ def test_a_team_that_is_worse_is_turned_down_and_its_objects_go():
 
 
 @pytest.mark.parametrize("rollouts", [1, 5])
-def test_another_trial_waits_until_those_that_found_nothing_cost_two_percent(rollouts):
+def test_next_trial_waits_after_failures_cost_two_percent(rollouts):
     settings = (*DYNAMIC, "stop.rounds=140", "sharing.trial_episodes=2", f"actors.rollouts={rollouts}")
     world = World(make_plan(*settings, "evaluation.every=1000"), alike_replies(new=-9.0, old=-1.0))
     state = world.finish()
@@ -200,13 +200,13 @@ def test_another_trial_waits_until_those_that_found_nothing_cost_two_percent(rol
     assert state.controller.rejected_trials_cost == pytest.approx(len(events(world)) * trial)
 
 
-def test_a_trial_that_finds_something_lets_the_next_begin_at_once():
+def test_successful_trial_lets_next_begin_immediately():
     controller = ControllerState(training_cost=100.0, rejected_trials_cost=30.0)
     proposal = Proposal(kind="share", team=Team(groups=(0, 0), identity=True), bases={0: 0})
     assert accept_proposal(controller, proposal).rejected_trials_cost == 0.0
 
 
-def test_the_episodes_of_a_trial_are_in_the_bill():
+def test_trial_episodes_are_on_bill():
     plain, tried = (
         World(make_plan(*DYNAMIC, "stop.rounds=4", *more), alike_replies()) for more in (["sharing.trial=false"], [])
     )
@@ -216,7 +216,7 @@ def test_the_episodes_of_a_trial_are_in_the_bill():
     assert states[1].meter.evaluator.invocations - states[0].meter.evaluator.invocations == trials
 
 
-def test_the_absolute_metric_is_of_the_best_team_with_the_groups_it_had():
+def test_absolute_metric_uses_best_team_with_its_groups():
     def script(function, request):
         # The policies after two rounds are the best. Sharing comes after the third.
         best = isinstance(request, EvaluateTask) and request.stream == "evaluate" and request.address.round == 2
@@ -251,7 +251,7 @@ FEW_KILLS, MANY_KILLS = 13, pytest.param(3, marks=pytest.mark.conformance)
 
 
 @pytest.mark.parametrize("step", [900, pytest.param(300, marks=pytest.mark.conformance)])
-def test_a_proposal_that_could_pass_the_cap_is_abandoned_and_training_goes_on(step):
+def test_proposal_beyond_cap_is_abandoned_and_training_continues(step):
     free = World(make_plan(*DYNAMIC), alike_replies()).finish()
     assert free.round == 8
 
@@ -291,7 +291,7 @@ def test_killed_drivers_give_the_same_run(placement, inline_objects, stride):
 
 @pytest.mark.parametrize("work", ["/team", "/trial/new/"])
 @pytest.mark.parametrize("not_retryable", [True, False])
-def test_a_team_that_cannot_be_made_or_tried_is_abandoned_and_training_goes_on(work, not_retryable):
+def test_failing_team_is_abandoned_and_training_continues(work, not_retryable):
     def script(function, request):
         return (
             [failed(function, request, again=not not_retryable)]
@@ -306,7 +306,7 @@ def test_a_team_that_cannot_be_made_or_tried_is_abandoned_and_training_goes_on(w
     assert world.missing(state) == set()
 
 
-def test_long_trials_are_played_in_parts_of_the_size_of_an_evaluation():
+def test_long_trials_are_played_in_evaluation_parts():
     settings = ("stop.rounds=4", "evaluation.episodes_per_invocation=100", "sharing.trial_episodes=800")
     world = World(make_plan(*DYNAMIC, *settings), alike_replies())
     world.finish()

@@ -22,12 +22,12 @@ def test_a_side_is_named_after_its_agents():
     assert [side.name for side in sides_of(registry.spec(EnvTask(name="mpe/simple_crypto")))] == ["eve", "bob+alice"]
 
 
-def test_where_only_numbers_distinguish_the_agents_sides_have_their_full_names():
+def test_sides_have_full_names_if_only_numbers_differ():
     assert [side.name for side in sides_of(a_spec(("player_0", "player_1"), (0, 1)))] == ["player_0", "player_1"]
     assert [side.name for side in sides_of(a_spec(("0", "1", "2"), (0, 1, 0)))] == ["0+2", "1"]
 
 
-def test_a_task_where_all_are_on_one_side_has_none():
+def test_task_with_one_side_has_none():
     assert (sides_of(SPEC), ranked_side(SPEC, None), sides.returns_of(SPEC, (1.0, 2.0))) == ((), None, {})
 
 
@@ -37,7 +37,7 @@ def test_a_side_gets_the_sum_over_its_agents():
     assert sides.returns_of(spec, ()) == {}
 
 
-def test_the_largest_side_is_measured_unless_another_is_asked_for():
+def test_largest_side_is_measured_by_default():
     spec = registry.spec(EnvTask(name="mpe/simple_adversary"))
     assert (ranked_side(spec, None).name, ranked_side(spec, 0).name) == ("agent", "adversary")
     assert ranked_side(a_spec(("a_0", "b_0"), (0, 1)), None).name == "a"  # the first of equals

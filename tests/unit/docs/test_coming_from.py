@@ -29,13 +29,13 @@ def test_a_page_has_two_whole_files_that_train(library, tmp_path):
         assert config.stop.env_steps is not None and config.algorithm.name in text
 
 
-def test_the_files_of_the_page_of_epymarl_are_the_examples():
+def test_files_of_epymarl_page_are_examples():
     presets = [EXAMPLES / f"epymarl_{name}_mpe.toml" for name in ("mappo", "qmix")]
     for text, preset in zip(files(LIBRARIES["EPyMARL"]), presets, strict=True):
         assert tomllib.loads(text) == tomllib.loads(preset.read_text(encoding="utf-8"))
 
 
-def test_the_best_evaluation_of_epymarls_files_is_the_highest_of_the_record():
+def test_best_epymarl_evaluation_is_highest_of_record():
     record = ROOT / "docs" / "results" / "epymarl-ports.csv"
     page = record.with_suffix(".md").read_text(encoding="utf-8")
     rows = list(csv.DictReader(record.read_text(encoding="utf-8").splitlines()))
@@ -50,6 +50,6 @@ def test_the_best_evaluation_of_epymarls_files_is_the_highest_of_the_record():
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_every_name_that_a_mistake_is_answered_with_stands_in_the_page_of_its_library(library):
+def test_every_answered_foreign_name_is_in_its_page(library):
     page = LIBRARIES[library].read_text(encoding="utf-8")
     assert [name for name in PEERS[library] if f"| `{name}` |" not in page] == []

@@ -16,13 +16,13 @@ def test_each_part_has_the_sum_of_its_files(tmp_path):
     assert sizes.size_of(one) == (1, 5, 3) and sizes.size_of(one).plus(sizes.size_of(two)) == (2, 6, 5)
 
 
-def test_links_and_tests_are_no_part_of_the_house():
+def test_links_and_tests_are_outside_the_house():
     assert {path.parts[0] for path in sizes.tracked("*.py")} >= {*sizes.HOUSE, "tests"}
     assert not any((sizes.ROOT / path).is_symlink() for path in sizes.tracked("marless"))
     assert sizes.is_test(Path("packages/x/tests/test_x.py")) and not sizes.is_test(Path("marless/testing/x.py"))
 
 
-def test_words_of_generated_blocks_and_pages_do_not_count():
+def test_words_of_generated_parts_do_not_count():
     assert sizes.words("# A\n\n<!-- Written by `make docs`; edit the code instead. -->\n\na b\n") == 0
     assert sizes.words("a b <!-- t: written by `make docs` -->\n| x |\n<!-- end of t --> c\n") == 3
 
@@ -57,7 +57,7 @@ class Run:
 """
 
 
-def test_parameters_locals_fields_and_functions_are_names_and_each_counts_once_in_its_scope(tmp_path):
+def test_names_count_once_in_their_scope(tmp_path):
     path = tmp_path / "run.py"
     path.write_text(SOURCE)
     assert sorted((name.scope, name.text) for name in names(path)) == [
@@ -96,7 +96,7 @@ def test_the_worst_words_are_refused_as_names():
     assert [name.text for name in worst(bound)] == ["found", "_seen"]
 
 
-def test_pronouns_are_counted_but_not_operands_of_special_methods_and_stored_fields():
+def test_pronouns_count_except_operands_and_stored_fields():
     bound = [
         *(Name(ROOT / "scripts" / "a.py", 1, "f", text) for text in ("each", "_there", "each_row", "other", "count")),
         Name(ROOT / "scripts" / "a.py", 1, "Sum.__add__", "other"),
@@ -110,7 +110,7 @@ def _mutants(folder: Path, name: str, source: str) -> set[tuple[str, str]]:
     return {(mutant.before, mutant.after) for mutant in mutants_of(folder, folder / name)}
 
 
-def test_every_operator_number_and_call_of_a_statement_is_mutated(tmp_path):
+def test_every_operator_number_and_call_is_mutated(tmp_path):
     mutants = _mutants(tmp_path, "file.py", "if a < 2.5 and b:\n    call(*c)\n")
 
     assert mutants == {("<", "<="), ("2.5", "5.0"), ("and", "or"), ("if", "if not"), ("call(*c)", "pass")}
@@ -122,7 +122,7 @@ def test_comments_strings_and_pointers_of_c_stay(tmp_path):
     assert mutants == {("*", "/"), ("+=", "-="), ("1.5f", "3.0f")}
 
 
-def test_a_mutant_finds_its_line_after_lines_before_it_have_moved():
+def test_mutant_finds_its_line_after_earlier_lines_moved():
     mutant = Mutant("file.py", 1, 4, "x = a + b", "a", "c")
 
     assert mutant.applied("y\n  x = a + b\n") == "y\n  x = c + b\n"

@@ -22,7 +22,7 @@ def test_the_page_shows_the_shipped_documents():
 
 @pytest.mark.parametrize("tenant", ["a", "default", "team-b", "ends-", LONGEST])
 @pytest.mark.parametrize("who", WHO)
-def test_a_document_is_filled_in_and_its_statements_have_names(who, tenant):
+def test_document_is_filled_in_with_named_statements(who, tenant):
     text = identity_policy(who, ACCOUNT, REGION, tenant)
     assert not re.search("ACCOUNT|REGION|TENANT", text)
     statements = json.loads(text)["Statement"]
@@ -38,7 +38,7 @@ def test_the_documents_fit_where_the_page_says():
     assert sizes[11 * "t"] <= 6144 < sizes[LONGEST] <= 10_240
 
 
-def test_a_document_names_the_artifacts_bucket_and_the_repository_of_the_deployment():
+def test_document_names_bucket_and_repository_of_deployment():
     text = identity_policy("deployer", ACCOUNT, REGION, LONGEST)
     # S3 refuses names of over 63 characters, so a digest replaces this tenant.
     bucket = re.search(r"arn:aws:s3:::(marless-artifacts-[^/\"]+)", text)[1]

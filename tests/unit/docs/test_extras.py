@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
 
 
-def test_doctor_and_the_page_name_every_extra_that_can_be_installed_with_what_it_is_for(capsys):
+def test_doctor_and_page_explain_every_installable_extra(capsys):
     assert extras.EXTRAS.keys() == DECLARED.keys()
     assert main(["doctor", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["extras"].keys() == DECLARED.keys()
@@ -27,27 +27,27 @@ def test_doctor_and_the_page_name_every_extra_that_can_be_installed_with_what_it
         assert f"| `{name}` | {what} |" in page
 
 
-def test_doctor_fits_a_terminal_of_eighty_columns_but_for_commands_and_paths(capsys):
+def test_doctor_fits_eighty_columns_except_commands_and_paths(capsys):
     assert main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if len(line) > 80 and not line.startswith(("to add ", "disk free "))] == []
 
 
 @pytest.mark.parametrize("name", extras.EXTRAS)
-def test_the_command_for_an_extra_names_the_extra_or_the_packages(name, shell):
+def test_extra_command_names_extra_or_packages(name, shell):
     shell.cd(ROOT)
     words = shlex.split(extras.install(name).partition(" or ")[0])
     assert words[:2] == ["pip", "install"]
     assert words[-1] == f".[{name}]" or words[2] == f"marless[{name}]"
 
 
-def test_outside_the_source_tree_the_command_says_where_that_is(shell, tmp_path):
+def test_command_outside_source_tree_says_where_it_is(shell, tmp_path):
     shell.cd(tmp_path)
     words = ["pip", "install", "-e", f"{ROOT}/packages/marless-tasks", "-e", f"{ROOT}[lbf]"]
     assert shlex.split(extras.install("lbf")) == words
 
 
-def test_a_missing_module_names_the_extra_that_brings_it(shell):
+def test_missing_module_names_extra_that_brings_it(shell):
     shell.cd(ROOT)
     error = ModuleNotFoundError("No module named 'moto'", name="moto")
     assert extras.lacking(error) == (

@@ -18,7 +18,7 @@ FIXED = "actors.num_envs", "sharing.rule"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_a_committed_page_is_the_one_that_make_docs_writes(path):
+def test_committed_page_equals_output_of_make_docs(path):
     assert path.read_text(encoding="utf-8") == PAGES[path](), "run `make docs` and commit what it changes"
 
 
@@ -41,7 +41,7 @@ def test_a_page_names_everything_that_is_registered(page, names):
     assert names and [name for name in names if f"`{name}`" not in text] == []
 
 
-def test_every_setting_has_a_source_and_every_citation_is_listed():
+def test_settings_have_sources_and_citations_are_listed():
     text = markdown.data("algorithms.toml")
     settings = {field for spec in ALGORITHMS.ours() for field in spec.config.__struct_fields__}
     assert text["defaults"].keys() == settings | {*FIXED}
@@ -52,7 +52,7 @@ def test_every_setting_has_a_source_and_every_citation_is_listed():
 
 
 @pytest.mark.parametrize("prefix", [*FAMILIES, *GUESTS])
-def test_defaults_of_a_family_are_settings_of_value_methods(prefix):
+def test_family_defaults_are_settings_of_value_methods(prefix):
     alone, general = family_defaults(prefix, "qmix")
     for name, settings in (("iql", general), ("qmix", alone)):
         for key, value in settings.items():
@@ -64,12 +64,12 @@ def test_defaults_of_a_family_are_settings_of_value_methods(prefix):
             assert config == value
 
 
-def test_a_setting_is_listed_with_the_family_s_default_and_those_that_differ():
+def test_setting_lists_family_default_and_exceptions():
     rows = [line for line in algorithms.page().splitlines() if line.startswith("| `huber_delta` |")]
     assert rows[0].split(" | ")[2:] == ["`10`", "none, qmix `1`, qplex `1`, except pqn", "none", "none", "", " |"]
 
 
-def test_a_setting_that_only_some_environments_change_says_so():
+def test_setting_of_some_environments_says_so():
     (row,) = [line for line in algorithms.page().splitlines() if line.startswith("| `noise_start` | noise")]
     assert row.endswith("|  |  | `0`, continuous actions `0.5` |  |  |  |")
 

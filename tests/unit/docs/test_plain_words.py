@@ -23,7 +23,7 @@ from scripts.sizes.budgets import excesses, lowered
         ("word " * 26, "over 25 words"),
     ],
 )
-def test_each_kind_has_a_sentence_that_is_of_no_other_kind(sentence, kind):
+def test_each_kind_has_sentence_of_no_other_kind(sentence, kind):
     assert [of.name for of in kinds_of(sentence)] == [kind]
 
 
@@ -32,7 +32,7 @@ def test_plain_sentences_are_of_no_kind():
         assert kinds_of(sentence) == ()
 
 
-def test_a_question_word_counts_only_at_the_start_of_a_docstring():
+def test_question_word_counts_only_at_docstring_start():
     assert kinds_of("Whether the run has ended.") == ()
     assert [kind.name for kind in kinds_of("Whether the run has ended.", first_of_docstring=True)] == [
         "docstring begins with a question word"
@@ -76,7 +76,7 @@ def test_budgets_only_fall():
     assert lowered({"docs/how-to": 9}, budgets) == {"docs/how-to": 9}
 
 
-def test_parts_are_folders_of_docs_top_folders_and_files_of_the_root():
+def test_parts_are_docs_folders_top_folders_root_files():
     assert [part_of(path) for path in ("README.md", "docs/how-to/log.md", "docs/index.md", "marless/cli/app.py")] == [
         "README.md",
         "docs/how-to",

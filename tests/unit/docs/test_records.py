@@ -74,7 +74,7 @@ def test_a_query_without_an_answer_says_why(folder, query, record, line):
         Records(folder).answer(query, record)
 
 
-def test_a_page_whose_numbers_have_sources_has_no_fault(folder):
+def test_page_with_sourced_numbers_has_no_fault(folder):
     text = """Arm `a` returns 2.0 of 3
 seeds, at 95 % on 2026-11-28 by 1647d0b and 4f3492c9, 2026-11-27, Python 3.11.7,
 seeds 1 to 5, rank-4, see [rows](34.md). Smith et al. 2022: 77 %.
@@ -94,7 +94,7 @@ seeds 1 to 5, rank-4, see [rows](34.md). Smith et al. 2022: 77 %.
     assert faults(folder, text, numbers=[NUMBERS], stated=stated, unrecorded=unrecorded) == []
 
 
-def test_another_digit_than_the_record_s_is_a_fault_and_can_be_written(folder):
+def test_digit_that_differs_from_record_is_fault(folder):
     text = "# A\n\nArm `a` returns 2.1 of 3 seeds\n"
     assert faults(folder, text, numbers=[NUMBERS]) == [
         "page.md:3: 2.1 is 2.0 in the record (mean [arm=a].return | .1f of arms.csv)"
@@ -113,13 +113,13 @@ def test_a_number_without_a_source_is_a_fault(folder):
     assert lines == ["page.md:1: 7 has no source: …Arm `a` returns 2.0 of 3 seeds, in 7 s.…"]
 
 
-def test_a_measured_number_in_the_words_of_a_source_is_a_fault(folder):
+def test_measured_number_in_words_of_source_is_fault(folder):
     numbers = Numbers(text="returns {} in 7.5 s", values=NUMBERS.values, record="arms.csv")
     (line,) = faults(folder, "returns 2.0 in 7.5 s\n", numbers=[numbers])
     assert line.startswith("page.md:1: 7.5 has no source")
 
 
-def test_a_row_of_a_table_is_compared_for_each_name(folder):
+def test_table_row_is_compared_for_each_name(folder):
     numbers = Numbers(
         text="| {0} | {} |", values=["mean [arm={0}].return | .0f"], record="arms.csv", rows=[["a"], ["b"]]
     )
@@ -128,7 +128,7 @@ def test_a_row_of_a_table_is_compared_for_each_name(folder):
     assert line.startswith("page.md:2: -11 is -10 in the record")
 
 
-def test_lines_and_texts_that_left_the_page_are_faults(folder):
+def test_lines_and_texts_missing_in_page_are_faults(folder):
     sources = {"numbers": [NUMBERS], "stated": [Stated(why="a setting", texts=["64 environments"])]}
     lines = faults(folder, "Nothing\n", **sources, unrecorded=[Unrecorded(mark="No record.")])
     assert len(lines) == 3 and all(line.endswith("which is not on the page") for line in lines)

@@ -35,7 +35,7 @@ def outside():
     return {label: commits for label, commits in found.items() if commits}
 
 
-def test_the_page_lists_the_records_whose_commit_is_outside_the_history(outside):
+def test_page_lists_records_with_commit_outside_history(outside):
     rows = {f"| `{label}` | {len(commits)} | {', '.join(sorted(set(commits)))} |" for label, commits in outside.items()}
     page = (RESULTS / "commits.md").read_text(encoding="utf-8")
     assert {line for line in page.splitlines() if line.startswith("| `")} == rows
@@ -44,7 +44,7 @@ def test_the_page_lists_the_records_whose_commit_is_outside_the_history(outside)
     assert f"For {sum(map(len, outside.values()))} records" in page
 
 
-def test_a_page_that_uses_such_a_record_says_so_beside_its_link(outside):
+def test_page_marks_records_outside_history_next_to_link(outside):
     pages = [path.read_text(encoding="utf-8") for path in RESULTS.glob("*.md")]
     paragraphs = [paragraph for page in pages for paragraph in page.split("\n\n")]
     for label, commits in outside.items():
@@ -52,7 +52,7 @@ def test_a_page_that_uses_such_a_record_says_so_beside_its_link(outside):
         assert any("outside this history" in text and all(name in text for name in commits) for text in linked), label
 
 
-def test_records_say_how_a_commit_of_the_history_made_them():
+def test_records_tell_how_their_commit_made_them():
     described = tomllib.loads((ROOT / "benchmarks/records/files.toml").read_text(encoding="utf-8"))
     stored = {path for ending in ("csv", "json", "jsonl") for path in RESULTS.rglob(f"*.{ending}")}
     written = {path for path in stored if not path.name.endswith("-marl-eval.json")}

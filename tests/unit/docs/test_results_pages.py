@@ -80,7 +80,7 @@ STUDENT_90 = 2.132
     ("name", "column", "digits"),
     [("spread.csv", "final_return", 2), ("foraging.csv", "final_return", 3), ("overcooked.csv", "training_return", 1)],
 )
-def test_the_cost_of_a_lag_of_1_is_the_difference_by_seed(name, column, digits):
+def test_cost_of_lag_is_difference_by_seed(name, column, digits):
     stored = by_arm(f"lag/{name}")
     assert len(stored) == 10
     assert all([run["seed"] for run in runs] == ["1", "2", "3", "4", "5"] for runs in stored.values())
@@ -110,7 +110,7 @@ def test_the_page_about_language_has_held_out_pairs(arm, name, part):
     assert f"| {arm}, {part} | {' | '.join(after)} | {worst:.3f} |" in page("results/language.md")
 
 
-def test_what_the_best_answers_to_the_teacher_get_is_arithmetic():
+def test_best_answers_to_teacher_equal_arithmetic():
     worths, costs, prices = range(5, 10), range(5), range(10)
     # A seller who asks any price from its cost to 9, and a buyer who takes what it gains by.
     buyer = mean(mean(max(worth - ask, 0) for ask in range(cost, 10)) for worth in worths for cost in costs) / 10
@@ -137,7 +137,7 @@ def test_sentences_have_the_prices_of_the_record():
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["seed"])
-def test_a_row_s_rented_machine_is_billed_by_its_seconds(row):
+def test_rented_machine_is_billed_by_its_seconds(row):
     # $0.0765 an hour, 40 s to boot, at least a minute.
     seconds = float(row["seconds"])
     assert float(row["busy"]) == pytest.approx(0.0765 / 3600 * seconds, rel=0.01)
@@ -169,7 +169,7 @@ def test_an_interval_over_tasks_is_wider(tasks):
     assert over_tasks[0] < seeds[0] < seeds[1] < over_tasks[1]
 
 
-def test_pages_have_the_price_and_each_return_of_records():
+def test_pages_have_price_and_returns_of_records():
     cents = 100 * prices()["functions, a learner per slot"]
     assert f"about {cents:.1f} cents" in page("results/dollars.md")
     for row in returns():

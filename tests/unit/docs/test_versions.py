@@ -13,7 +13,7 @@ def text(name):
     return (ROOT / name).read_text("utf-8")
 
 
-def test_every_file_that_names_the_version_names_the_same():
+def test_all_files_name_the_same_version():
     citation = yaml.safe_load(text("CITATION.cff"))
     number, day = re.search(r"^## \[(\d+\.\d+\.\d+)\] - (\S+)$", text("CHANGELOG.md"), re.MULTILINE).groups()
     packages = list(ROOT.glob("packages/*/pyproject.toml"))

@@ -59,7 +59,7 @@ def test_gradients_are_those_of_torch(network):
     np.testing.assert_allclose(by_input, inputs.grad, rtol=1e-10, atol=1e-12)
 
 
-def test_equal_entities_may_change_places_and_others_may_not():
+def test_equal_entities_may_swap_and_others_may_not():
     flat, rows = made()
     weights = recurrent.views(NETWORK, flat)
     turned, crossed = rows.copy(), rows.copy()
@@ -70,7 +70,7 @@ def test_equal_entities_may_change_places_and_others_may_not():
     assert np.abs(weights.forward(crossed).outputs - outputs).max() > 1e-3
 
 
-def test_scores_change_places_with_the_entities_that_they_name():
+def test_scores_swap_with_entities_they_name():
     flat, rows = made(network=NAMING)
     turned = rows.copy()
     turned[:, [2, 3, 4, 5, 6, 7]] = rows[:, [4, 2, 3, 7, 5, 6]]
@@ -79,7 +79,7 @@ def test_scores_change_places_with_the_entities_that_they_name():
     assert np.abs(others - outputs).max() > 0.1
 
 
-def test_an_absent_entity_is_as_one_that_the_network_does_not_have():
+def test_absent_entity_equals_entity_outside_network():
     flat, rows = made()
     food = EntityBlock("food", columns_of(1, (2, 1), (3, 1)), absent=(0.0, 0.0))
     fewer = Entities.of(6, food, EntityBlock("mate", columns_of(2, (4, 1))))
@@ -139,7 +139,7 @@ def test_a_critic_of_all_observations_attends_to_agents():
     assert entities("mappo", EnvSpec(TEAM.agents, TEAM.classes, 5, state_size=7)) is None
 
 
-def test_the_identity_can_be_taken_from_a_policy_and_given_to_it():
+def test_identity_can_be_moved_between_policies():
     team = Team(groups=(0, 0, 0), identity=True)
     tensors = {name: array for name, array in initial("ippo", team).items() if name.startswith("policy/")}
     rows = np.random.default_rng(3).standard_normal((1, 1, 4, 10)).astype(np.float32)

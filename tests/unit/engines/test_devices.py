@@ -54,7 +54,7 @@ class Lent(Independent):
         raise AssertionError("picked on the processor")
 
 
-def test_rows_go_to_the_device_once_however_many_passes_follow():
+def test_rows_go_to_device_once_for_any_passes():
     samples, descent = Lent(np.random.default_rng(1).standard_normal((40, 2)).astype(np.float32)), learning()
     steps = list(descent.learn(shuffled_minibatches(samples, np.random.default_rng(2), epochs=3, count=4), squares))
     assert len(steps) == 12 and Lent.asked == 1
@@ -62,7 +62,7 @@ def test_rows_go_to_the_device_once_however_many_passes_follow():
 
 
 @pytest.mark.parametrize("remembers", [False, True])
-def test_a_minibatch_on_the_device_is_the_one_in_the_processors_memory(remembers):
+def test_device_minibatch_equals_processor_minibatch(remembers):
     settings = {"hidden": [6], "recurrent": remembers, "engine": "torch"}
     context, _ = synthetic.context("ippo", synthetic.spec("one choice"), settings)
     weights = engine_of(context.config).weights(context.tensors, "policy/g00")
@@ -83,7 +83,7 @@ def test_a_minibatch_on_the_device_is_the_one_in_the_processors_memory(remembers
 @pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("remembers", [False, True])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_round_on_a_gpu_gives_the_weights_of_the_processor(name, remembers):
+def test_gpu_round_gives_processor_weights(name, remembers):
     settings = {"engine": "torch", "recurrent": remembers, **COMPARABLE.get(name, {})}
     plain, other = (trained(name, np.float32, device=device, **settings) for device in ("cpu", "cuda"))
     require_alike(plain, other, 1e-4)
@@ -92,7 +92,7 @@ def test_a_round_on_a_gpu_gives_the_weights_of_the_processor(name, remembers):
 @pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("name", ["ippo", "qmix"])
-def test_a_round_of_another_network_on_a_gpu_gives_the_weights_of_the_processor(name, network):
+def test_gpu_round_of_other_network_gives_processor_weights(name, network):
     settings = {"engine": "torch", "network": network}
     plain, other = (
         trained(name, np.float32, NETWORKS[network], device=device, **settings) for device in ("cpu", "cuda")
@@ -103,13 +103,13 @@ def test_a_round_of_another_network_on_a_gpu_gives_the_weights_of_the_processor(
 @pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("remembers", [False, True])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_round_on_a_gpu_is_the_same_bytes_again(name, remembers):
+def test_gpu_round_repeats_its_bytes(name, remembers):
     _equal(*(trained(name, np.float32, engine="torch", device="cuda", recurrent=remembers) for _ in range(2)))
 
 
 @pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("network", NETWORKS)
-def test_a_round_of_another_network_on_a_gpu_is_the_same_bytes_again(network):
+def test_gpu_round_of_other_network_repeats_its_bytes(network):
     settings = {"engine": "torch", "device": "cuda", "network": network}
     _equal(*(trained("ippo", np.float32, NETWORKS[network], **settings) for _ in range(2)))
 

@@ -40,7 +40,7 @@ def test_a_round_is_the_same_with_either_engine(name, recurrent, layer_norm, pre
     ("name", "task", "settings"),
     [("isac", CHOICES, {}), ("masac", NUMBERS, {"recurrent": True}), ("maddpg", NUMBERS, {"twin_critics": True})],
 )
-def test_a_round_of_other_actions_or_critics_is_the_same_with_either_engine(name, task, settings):
+def test_round_of_other_heads_is_same_by_engine(name, task, settings):
     plain, other = (
         trained(name, np.float64, TASKS[task], engine=library, **settings) for library in ("numpy", "torch")
     )
@@ -68,7 +68,7 @@ def without_cuts(spec, rollout):
 
 
 @pytest.mark.parametrize("recurrent", [False, True])
-def test_a_round_without_a_cut_is_the_same_with_either_engine(recurrent):
+def test_round_without_cut_is_same_by_engine(recurrent):
     """Where there is no state to value after a cut, as in games of one step."""
     learned = []
     for engine_ in ("numpy", "torch"):
@@ -110,7 +110,7 @@ def test_a_missing_gpu_is_named():
         (("algorithm.engine=torch",), "torch"),
     ],
 )
-def test_a_run_has_the_fastest_engine_for_its_networks_and_device(settings, expected):
+def test_run_has_fastest_engine_for_networks_and_device(settings, expected):
     assert load(None, settings).algorithm.engine == expected
 
 
@@ -121,7 +121,7 @@ def test_numpy_on_a_gpu_is_refused():
 
 @needs_kernels
 @pytest.mark.parametrize("library", ["numpy", "native", "torch"])
-def test_gradients_whose_norm_overflows_are_an_error_and_not_a_step(library):
+def test_gradients_with_overflowing_norm_are_error(library):
     """Each number is finite. The cap on the norm would make all of them 0."""
     network = Network((2, 1))
     tensors = recurrent.to_tensors(network, np.zeros(network.parameters, np.float32), "critic")

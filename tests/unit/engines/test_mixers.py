@@ -48,7 +48,7 @@ def as_module(tensors):
 
 
 @pytest.mark.parametrize(("dtype", "near"), [(np.float32, 1e-5), (np.float64, 1e-10)], ids=["float32", "float64"])
-def test_a_module_that_is_qmixs_mixing_network_learns_as_it_does(dtype, near):
+def test_module_of_qmix_mixer_learns_like_it(dtype, near):
     # Adam's guard keeps steps along gradients near 0 comparable.
     settings = {"dtype": dtype, "adam_eps": 1e-3}
     built_in, own = scene(None, **settings), scene("qmix", **settings)
@@ -99,7 +99,7 @@ def test_values_that_stop_being_finite_are_named():
         made.run()
 
 
-def test_no_factory_is_imported_that_only_stored_bytes_name():
+def test_factory_named_in_stored_bytes_is_not_imported():
     made, other = scene("qmix"), scene("add")
     other.tensors = made.tensors
     with pytest.raises(
@@ -127,6 +127,6 @@ def test_settings_that_exclude_each_other_are_named(settings, message):
         load(None, ("algorithm.name=qmix", *settings))
 
 
-def test_a_mixing_network_of_a_factory_is_computed_by_torch():
+def test_factory_mixer_is_computed_by_torch():
     assert load(None, ["algorithm.name=qmix", "algorithm.mixer=a:b"]).algorithm.engine == "torch"
     assert load(None, ["algorithm.name=qmix"]).algorithm.engine in CLOSED_FORMS

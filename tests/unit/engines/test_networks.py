@@ -170,7 +170,7 @@ def test_an_absent_entity_changes_nothing():
     assert np.abs(one - fewer.outputs).max() > 1e-4
 
 
-def test_a_policy_over_entities_acts_with_more_of_them():
+def test_entity_policy_acts_with_more_entities():
     _, _, tensors = initial("attention", APART)
     larger = EnvSpec(NAMES, (AgentClass("all", (0, 1, 2), 18, 3, observation_shape=(6, 3)),), 5)
     policy = Policy(larger, APART, {key: array for key, array in tensors.items() if key.startswith("policy/")})
@@ -198,7 +198,7 @@ def test_a_factory_that_will_not_do_is_named(network, message):
         initial(network, APART, ENTITIES)
 
 
-def test_networks_of_the_earlier_torch_module_for_attention_are_named():
+def test_networks_of_earlier_attention_module_are_named():
     shape = NetworkShape(factory="attention", observation=(4, 3), rest=0, outputs=2, hidden=(8,), output_gain=1.0)
     with pytest.raises(BadRequest, match=r"attention is built in now.*Start a new run"):
         build(shape)
@@ -212,7 +212,7 @@ def test_a_module_of_another_width_is_named():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("network", TASKS)
-def test_a_batch_without_rows_has_no_outputs_and_a_gradient_of_zeros(network):
+def test_batch_without_rows_has_zero_gradient(network):
     """Where nobody of a group is alive, or no episode was cut off."""
     config, task, tensors = initial(network, TOGETHER)
     rows = np.zeros((0, task.classes[0].observation_size + 3), np.float32)
@@ -222,7 +222,7 @@ def test_a_batch_without_rows_has_no_outputs_and_a_gradient_of_zeros(network):
     assert gradient.size and not gradient.any()
 
 
-def test_torch_computes_with_one_thread_and_deterministic_kernels_whatever_the_process_did():
+def test_torch_is_always_single_threaded_and_deterministic():
     torch.set_num_threads(2)
     torch.set_deterministic_debug_mode("default")
     compute_alike()
@@ -230,7 +230,7 @@ def test_torch_computes_with_one_thread_and_deterministic_kernels_whatever_the_p
     assert torch.get_deterministic_debug_mode() == 2  # "error"
 
 
-def test_a_critic_of_a_vector_is_a_perceptron_and_any_other_network_is_the_factory_s():
+def test_vector_critic_is_perceptron_and_others_of_factory():
     config = load(None, ["algorithm.network=cnn", "algorithm.hidden=[8]"]).algorithm
 
     def names(part):
@@ -244,7 +244,7 @@ def test_a_critic_of_a_vector_is_a_perceptron_and_any_other_network_is_the_facto
     )
 
 
-def test_no_factory_is_imported_that_only_stored_bytes_name():
+def test_network_factory_named_in_bytes_is_not_imported():
     config, _, tensors = initial("my_networks:wide", APART)
     named = NetworkShape.decode(tensors["policy/g00/shape"])
     tensors["policy/g00/shape"] = replace(named, factory="my_networks:other").encode()
@@ -263,7 +263,7 @@ def test_a_factory_leaves_the_generator_of_torch_alone():
 
 
 @pytest.mark.parametrize(("network", "task"), [("cnn", ENTITIES), ("attention", IMAGES)])
-def test_spaces_that_a_network_does_not_take_are_named(network, task):
+def test_spaces_unsupported_by_network_are_named(network, task):
     with pytest.raises(BadRequest, match=f"algorithm.network={network} takes .* use mlp"):
         initial(network, APART, task)
 
@@ -310,11 +310,11 @@ def test_settings_that_exclude_each_other_are_named(settings, message):
         (("sharing.identity=true",), True),
     ],
 )
-def test_who_takes_the_one_hot_follows_from_the_rule_unless_it_is_set(settings, expected):
+def test_identity_input_follows_rule_unless_set(settings, expected):
     assert takes_identity(load(None, settings).sharing) is expected
 
 
-def test_the_networks_that_a_user_may_name_are_those_that_there_are():
+def test_documented_networks_are_the_available_networks():
     assert ("mlp", "gru", *BUILT_IN, "attention") == NETWORKS
 
 

@@ -79,7 +79,7 @@ def three_rounds(environment):
     return np.array(recording.actions), np.array(recording.rewards)
 
 
-def test_three_rounds_from_equal_starts_have_equal_actions_and_rewards():
+def test_three_rounds_have_actions_and_rewards_of_engine():
     actions, rewards = three_rounds(registry.make(EnvTask(name="mpe/simple_spread"), NUM_ENVS))
     actions_mpe2, rewards_mpe2 = three_rounds(StartedLikeTheEngine())
     np.testing.assert_array_equal(actions, actions_mpe2)

@@ -35,7 +35,7 @@ def knows_the_craft(seen, roles):
     return seen[:, :, :SIGNALS].argmax(axis=-1)
 
 
-def test_a_player_that_knows_its_role_gets_the_best_return():
+def test_player_that_knows_role_gets_best_return():
     returns, metrics = play(20, knows_its_trade)
     np.testing.assert_array_equal(returns, LESSONS + 2 * (STEPS - LESSONS))
     assert returns.sum(axis=1).tolist() == [282.0] * 20
@@ -43,20 +43,20 @@ def test_a_player_that_knows_its_role_gets_the_best_return():
     np.testing.assert_array_equal(metrics["trade"], 1)
 
 
-def test_one_trade_for_all_is_right_for_one_role_alone():
+def test_one_trade_for_all_suits_one_role():
     returns, metrics = play(20, knows_the_first_trade)
     by_role = [LESSONS + 2 * (STEPS - LESSONS), STEPS, STEPS]
     np.testing.assert_array_equal(returns, [by_role + by_role] * 20)
     np.testing.assert_allclose(metrics["trade"], 1 / 3)
 
 
-def test_the_craft_alone_is_a_point_a_step_for_every_role():
+def test_craft_alone_pays_point_per_step_in_role():
     returns, metrics = play(20, knows_the_craft)
     np.testing.assert_array_equal(returns, STEPS)
     np.testing.assert_array_equal(metrics["trade"], 0)
 
 
-def test_random_answers_get_the_return_of_the_markov_chain_of_lessons():
+def test_random_answers_get_markov_chain_return():
     # State: right answers in a row, LESSONS is absorbing. Every answer is right with probability 1 / 16.
     state, expected = np.eye(LESSONS + 1)[0], 0.0
     for _ in range(STEPS):
@@ -70,7 +70,7 @@ def test_random_answers_get_the_return_of_the_markov_chain_of_lessons():
     assert abs(returns.mean() - expected) < 4 * returns.std() / np.sqrt(returns.size)
 
 
-def test_a_wrong_answer_begins_the_lessons_anew_and_a_master_stays_one():
+def test_wrong_answer_restarts_lessons_but_master_stays():
     environment = registry.make(EnvTask(name=NAME, agents=3, options={"lessons": 2}), 1)
     seen = environment.reset(np.random.default_rng(0)).values[0]
     roles, shown = np.array(environment.roles), []
@@ -84,6 +84,6 @@ def test_a_wrong_answer_begins_the_lessons_anew_and_a_master_stays_one():
     assert step.rewards.tolist() == [[2, 2, 2]]
 
 
-def test_trades_must_differ_from_each_other_and_from_the_craft():
+def test_trades_differ_from_each_other_and_from_craft():
     with pytest.raises(BadRequest, match=r"signals is 3; 3 trades that differ .* need at least 4"):
         registry.make(EnvTask(name=NAME, options={"signals": 3}), 1)

@@ -50,14 +50,14 @@ def goes_to_its_landmark(seen, roles):
     return np.where(np.abs(along) < 0.05, 0, 1 + 2 * axis + (along > 0))
 
 
-def test_who_stands_still_loses_the_mean_distance_of_two_points_of_a_square():
+def test_standing_still_loses_mean_distance_in_square():
     returns, _ = play(4000, stands_still)
     mean = 2 * (2 + np.sqrt(2) + 5 * np.log(1 + np.sqrt(2))) / 15
     assert -AGENTS * STEPS * mean == pytest.approx(-156.4, abs=0.05)
     assert abs(returns.mean() + AGENTS * STEPS * mean) < 4 * returns.std() / np.sqrt(len(returns))
 
 
-def test_a_player_that_knows_its_role_nearly_gets_what_nobody_can_exceed():
+def test_player_that_knows_role_nearly_reaches_bound():
     returns, first = play(1000, goes_to_its_landmark)
     # A push adds 0.5 to the velocity, of which three quarters last; positions follow a step later.
     speeds = [0.0]
@@ -71,7 +71,7 @@ def test_a_player_that_knows_its_role_nearly_gets_what_nobody_can_exceed():
     assert returns.mean() > still.mean() + 0.8 * (best.mean() - still.mean())
 
 
-def test_agents_that_see_the_same_are_paid_by_their_own_colour():
+def test_agents_with_same_view_are_paid_by_colour():
     environment = registry.make(task(2, roles=2), 1)
     environment.reset(np.random.default_rng(0))
     state = environment.snapshot()
@@ -99,7 +99,7 @@ def test_the_true_partition_can_be_read(agents, options, roles):
     assert len(registry.spec(task(agents, **options)).agents) == len(roles)
 
 
-def test_too_few_agents_and_tasks_without_roles_are_refused():
+def test_too_few_agents_or_roleless_tasks_are_refused():
     with pytest.raises(BadRequest, match=r"agents is 2; 3 roles \(task.options.roles\) need as many agents"):
         registry.make(task(2), 1)
     with pytest.raises(ValueError, match="mpe/simple: its agents have no hidden roles"):
@@ -107,7 +107,7 @@ def test_too_few_agents_and_tasks_without_roles_are_refused():
 
 
 @pytest.mark.parametrize("name", [NAME, "roles/apprentices"])
-def test_a_team_is_paid_the_mean_of_its_rewards_at_once_or_at_the_end(name):
+def test_team_is_paid_mean_reward_immediately_or_finally(name):
     def rewards(pay):
         environment = registry.make(EnvTask(name=name, options={"pay": pay, "horizon": 4}), 3)
         environment.reset(np.random.default_rng(5))

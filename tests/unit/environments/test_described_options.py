@@ -110,7 +110,7 @@ def test_every_name_in_the_text_is_a_task(starcraft, name):
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_the_number_of_agents_can_be_chosen_where_the_least_is_documented(name):
+def test_documented_minimum_of_agents_can_be_chosen(name):
     own, least = len(registry.spec(EnvTask(name=name)).agents), [n for n in [TEXT["tasks"][name][0]] if n]
     for agents in least:
         assert len(registry.spec(EnvTask(name=name, agents=agents)).agents) == agents
@@ -143,7 +143,7 @@ def test_every_option_of_a_game_is_documented(name):
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_every_option_of_a_built_in_task_is_documented(name):
+def test_every_built_in_option_is_documented(name):
     assert {option for option, _, _, task in OPTIONS if task == name} == known_options(name)
 
 
@@ -186,7 +186,7 @@ def equal(one, other):
 
 
 @pytest.mark.parametrize(("option", "kind", "default", "name"), OURS)
-def test_a_documented_default_changes_nothing_where_it_is_set(starcraft, option, kind, default, name):
+def test_setting_documented_default_changes_nothing(starcraft, option, kind, default, name):
     assert equal(played(name, **{option: read(default)}), played(name))
 
 
@@ -198,7 +198,7 @@ def test_the_adapters_switches_are_off_as_documented():
 
 
 @pytest.mark.parametrize(("option", "kind", "default", "name"), CHECKED)
-def test_what_is_not_of_the_documented_type_is_refused(starcraft, option, kind, default, name):
+def test_value_of_undocumented_type_is_refused(starcraft, option, kind, default, name):
     spec(name, **{option: read(default)})
     with pytest.raises(BadRequest):
         registry.spec(EnvTask(name=name, options={option: WRONG[kind]}))
@@ -239,7 +239,7 @@ def test_options_of_packages_are_theirs_with_their_defaults(name, package, patte
 
 
 @pytest.mark.parametrize("option", ["players", "field", "sight", "force_coop", "max_num_food"])
-def test_what_a_name_of_foraging_says_is_documented_so(option):
+def test_foraging_name_parts_are_documented(option):
     pytest.importorskip("lbforaging")
     one, other = (
         registered_environment(f"lbf/{name}", "lbforaging", "Foraging-{}-v3", "")[1]
@@ -249,7 +249,7 @@ def test_what_a_name_of_foraging_says_is_documented_so(option):
     assert one[option] != other[option]
 
 
-def test_targets_of_make_install_the_extras_that_the_page_names():
+def test_make_targets_install_extras_of_page():
     makefile = ROOT.joinpath("Makefile").read_text()
     for target, stamp in environments.TARGETS.items():
         assert re.search(rf"^{target.split()[1]}: \$\(STAMPS\)/.*\b{stamp}\b", makefile, re.MULTILINE)

@@ -31,7 +31,7 @@ def assert_mean(returns, expected):
     assert abs(returns.mean() - expected) < 4 * returns.std() / np.sqrt(len(returns))
 
 
-def test_a_player_that_knows_all_gets_the_best_return_on_average():
+def test_omniscient_player_gets_best_return_on_average():
     returns, metrics = play(4000, right)
     assert_mean(returns, AGENTS * STEPS * EDGE)
     # The deviation of a sum of 100 noises is 80. That of a deviation of 4,000 values is 1.1 % of it.
@@ -44,7 +44,7 @@ def test_without_noise_every_return_is_the_best_one():
     np.testing.assert_allclose(returns, 50.0)
 
 
-def test_the_sector_alone_gets_the_best_return_divided_by_the_notches():
+def test_sector_alone_gets_return_divided_by_notches():
     choices = np.random.default_rng(1)
     returns, metrics = play(
         8000, lambda target: target % SECTORS * NOTCHES + choices.integers(NOTCHES, size=target.shape)
@@ -53,7 +53,7 @@ def test_the_sector_alone_gets_the_best_return_divided_by_the_notches():
     np.testing.assert_array_equal(metrics["sector"], 1)
 
 
-def test_random_positions_get_the_return_worked_out_by_hand():
+def test_random_positions_get_hand_computed_return():
     # Two of four sectors drawn at random are 1.25 apart on average, and 1 in 12 positions is right: a step gives
     # -0.5 * 1.25 + 0.5 / 12 = -0.58333.
     choices = np.random.default_rng(1)
@@ -61,7 +61,7 @@ def test_random_positions_get_the_return_worked_out_by_hand():
     assert_mean(returns, -0.583333 * AGENTS * STEPS)
 
 
-def test_a_wrong_sector_costs_half_its_distance_without_noise():
+def test_wrong_sector_costs_half_its_distance_without_noise():
     environment = registry.make(EnvTask(name=NAME), 1)
     target = environment.reset(np.random.default_rng(0)).values[0].argmax(axis=-1)
     for away in (1, 2, 3):

@@ -173,12 +173,12 @@ def masked(place, allowed):
         ),
     ],
 )
-def test_a_broken_promise_about_several_choices_numbers_or_sides_is_named(painted, message):
+def test_broken_promise_about_spaces_or_sides_is_named(painted, message):
     with pytest.raises(AssertionError, match=message):
         check(lambda num_envs: Painted(num_envs, **painted))
 
 
-def test_two_sides_and_a_mask_of_some_choices_are_in_order():
+def test_two_sides_and_partial_mask_are_valid():
     check(lambda num_envs: Painted(num_envs, sides=(1, 0)))
     check(lambda num_envs: Painted(num_envs, masked=True, change_seen=masked(slice(0, 2), False)))
 
@@ -215,7 +215,7 @@ class Strict(Painted):
 @pytest.mark.parametrize(
     ("does", "values"), [("several choices", {0, 1, 2}), ("numbers", {-1.0, 1.0, 0.0, float(np.float32(0.1))})]
 )
-def test_random_play_does_all_that_is_allowed_and_no_more(does, values):
+def test_random_play_does_everything_allowed_and_nothing_else(does, values):
     Strict.given = []
     check(lambda num_envs: Strict(num_envs, does=does))
     assert values <= {*np.unique(np.concatenate([acted.reshape(-1) for acted in Strict.given])).tolist()}
@@ -314,7 +314,7 @@ def test_a_habit_that_breaks_a_promise_is_named(kind, message):
         check(kind)
 
 
-def test_an_environment_may_say_that_it_is_fixed_coupled_or_not_repeated():
+def test_environment_may_declare_fixed_coupled_or_unrepeatable():
     check(Fixed, random_starts=False)
     check(Coupled, independent_envs=False)
     check(Sticky, repeatable=False)

@@ -58,13 +58,13 @@ def test_the_names_are_listed_sorted():
     assert {"mpe/simple_adversary", "mpe/simple_spread", "toy/signal"} <= {*ENVIRONMENTS}
 
 
-def test_every_scenario_of_the_particle_environments_has_its_name():
+def test_every_particle_scenario_has_its_name():
     scenarios = {f"mpe/{file.stem}" for file in Path(options.__file__).parent.glob("simple*.py")}
     assert scenarios == {name for name in ENVIRONMENTS if name.startswith("mpe/")}
 
 
 @pytest.mark.parametrize("name", ["mpe/simple_adversary", "mpe/simple_spread", "toy/signal"])
-def test_an_environment_of_the_package_is_made_by_its_name(name):
+def test_environment_of_package_is_made_by_name(name):
     environment = registry.make(EnvTask(name=name), 2)
     assert environment.num_envs == 2
     assert environment.spec == registry.spec(EnvTask(name=name))
@@ -75,7 +75,7 @@ def test_a_pettingzoo_environment_is_made_by_its_factory():
     assert spec.agents == ("agent_0", "agent_1", "agent_2")
 
 
-def test_a_description_with_which_policies_could_not_be_read_is_refused_before_training(plug_ins):
+def test_description_that_policies_cannot_read_is_refused(plug_ins):
     order = make_task(
         DescribeTask,
         id="i",
@@ -92,7 +92,7 @@ def test_a_description_with_which_policies_could_not_be_read_is_refused_before_t
         describe(order, None)
 
 
-def test_a_plug_in_is_listed_and_made_by_its_name(plug_ins):
+def test_plug_in_environment_is_listed_and_made(plug_ins):
     assert "house/plug_in" in ENVIRONMENTS
     assert len(registry.spec(EnvTask(name="house/plug_in", agents=3)).agents) == 3
 
@@ -106,13 +106,13 @@ def test_a_plug_in_is_listed_and_made_by_its_name(plug_ins):
         ({"agents": 9}, "nine are too many for house/plug_in"),
     ],
 )
-def test_the_refusal_of_a_plug_in_names_its_task(plug_ins, settings, says):
+def test_refusal_of_plug_in_names_its_task(plug_ins, settings, says):
     with pytest.raises(BadRequest) as refused:
         registry.make(EnvTask(name="house/plug_in", **settings), 1)
     assert str(refused.value) == says
 
 
-def test_a_plug_in_cannot_take_a_name_of_the_package(plug_ins):
+def test_plug_in_cannot_take_package_name(plug_ins):
     assert registry.spec(EnvTask(name="toy/signal")).agents == ("agent_0", "agent_1")
 
 
@@ -129,7 +129,7 @@ def test_a_plug_in_cannot_take_a_name_of_the_package(plug_ins):
         ("house/lacking", MissingExtra, "'house/lacking' .*pip install a_package_nobody_has"),
     ],
 )
-def test_a_plug_in_that_does_not_load_is_named_in_one_line(plug_ins, name, error, message):
+def test_plug_in_that_fails_to_load_is_named(plug_ins, name, error, message):
     with pytest.raises(error, match=message) as refused:
         registry.make(EnvTask(name=name), 1)
     assert "\n" not in str(refused.value)
@@ -145,13 +145,13 @@ def test_a_plug_in_that_does_not_load_is_named_in_one_line(plug_ins, name, error
         ("pettingzoo.module:factory", "pettingzoo:package.module:factory"),
     ],
 )
-def test_an_unknown_name_is_answered_with_the_nearest_of_tasks_and_families(name, meant):
+def test_unknown_name_gets_nearest_task_and_family(name, meant):
     with pytest.raises(ValueError, match=f"^no environment is called {name}; did you mean {meant}[?]$"):
         registry.make(EnvTask(name=name), 1)
 
 
 @pytest.mark.parametrize("name", ["xyz", "lbf", "StarCraft"])
-def test_a_name_like_no_other_is_answered_with_all_tasks_and_families(name):
+def test_unlike_any_name_lists_all_tasks_and_families(name):
     with pytest.raises(ValueError) as caught:
         registry.make(EnvTask(name=name), 1)
     assert ", ".join(sorted(ENVIRONMENTS)) in str(caught.value)

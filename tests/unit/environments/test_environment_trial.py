@@ -18,7 +18,7 @@ def broken(name):
     return EnvTask(name=f"pettingzoo:stated.promises:{name}", options={"horizon": 4})
 
 
-def test_lengths_returns_and_exits_are_those_of_the_episodes():
+def test_lengths_returns_and_ends_are_of_episodes():
     # Agents 0, 1 and 2 leave in steps 2, 3 and 4, and are paid 1, 2 and 3 in each: 2 + 6 + 12.
     trial = trial_of(relay(masked=True))
     assert {*trial.lengths} == {4}
@@ -57,7 +57,7 @@ def test_a_broken_promise_is_named_with_its_place(name, field, text):
 
 
 @pytest.mark.parametrize(("copies", "max_cycles", "told"), [(1, 20_000, False), (64, 5, True)])
-def test_entities_with_other_numbers_are_told_after_many_episodes(copies, max_cycles, told):
+def test_varying_entity_numbers_are_found_over_many_episodes(copies, max_cycles, told):
     task = EnvTask(name="mpe/simple_spread", options={"entities": True, "max_cycles": max_cycles})
     environment = registry.make(task, copies)
     (kind,) = environment.spec.classes
@@ -68,7 +68,7 @@ def test_entities_with_other_numbers_are_told_after_many_episodes(copies, max_cy
     assert hold(environment, lambda: registry.make(task, copies)).apart == (text if told else "")
 
 
-def test_a_new_environment_follows_the_seed_where_only_reset_leaves_something_behind():
+def test_new_environment_follows_seed_with_leaky_reset():
     assert trial_of(broken("Leftover")).unseeded == ""
 
 

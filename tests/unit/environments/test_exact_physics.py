@@ -39,14 +39,14 @@ def near_and_far(most):
     ],
     ids=["exp", "log1p", "softplus"],
 )
-def test_functions_are_within_two_units_in_the_last_place(function, exact, inputs):
+def test_functions_are_within_two_last_place_units(function, exact, inputs):
     with mpmath.workprec(160):
         for x, y in zip(inputs.tolist(), function(inputs).tolist(), strict=True):
             true = exact(mpmath.mpf(x))
             assert abs(true - mpmath.mpf(y)) <= 2 * float(np.spacing(float(true))), (x, y)
 
 
-def test_bodies_far_apart_leave_each_other_alone_and_what_is_no_number_stays_none():
+def test_distant_bodies_do_not_interact_and_nan_stays():
     assert not written(exact_world.softplus, np.array([-40.0, -1e300, -np.inf])).any()
     assert np.isnan(exact_world.exp(np.array([np.nan]))).all()
 
@@ -83,7 +83,7 @@ def test_an_array_that_c_would_misread_is_refused(name, change):
 @needs_kernels
 @pytest.mark.parametrize("continuous", [False, True], ids=["choices", "numbers"])
 @pytest.mark.parametrize("name", MODULES)
-def test_a_world_that_the_kernels_step_has_the_bytes_of_one_in_numpy(name, continuous):
+def test_kernel_world_has_bytes_of_numpy_world(name, continuous):
     """Two bodies stand on one point at first."""
     options = {EXACT_PHYSICS: True, "continuous_actions": continuous, "max_cycles": 9}
     native = make(EnvTask(name=name, options=options), 7)
@@ -106,7 +106,7 @@ def test_a_world_that_the_kernels_step_has_the_bytes_of_one_in_numpy(name, conti
 
 
 @pytest.mark.parametrize("case", [spread(4), tag(2, 3, 3), world_comm(2, 4, 1, 2, 2)], ids=str)
-def test_a_crowd_moves_and_is_paid_as_in_mpe2_but_for_last_bits(case):
+def test_crowd_moves_like_mpe2_except_last_bits(case):
     exact = make(EnvTask(name=case.name, agents=case.agents, options={**case.options, EXACT_PHYSICS: True}), 30)
     rng, plain = np.random.default_rng(2), case.engine(30)
     for each in (plain, exact):
@@ -123,7 +123,7 @@ def test_a_crowd_moves_and_is_paid_as_in_mpe2_but_for_last_bits(case):
         np.testing.assert_allclose(steps[1].rewards, steps[0].rewards, rtol=1e-11, atol=1e-13)
 
 
-def test_native_runs_have_it_unless_told_otherwise_and_others_do_not():
+def test_native_runs_have_exact_physics_by_default():
     settings = ["algorithm.engine=native", "task.options.max_cycles=10"]
     assert load(None, settings).task.options == {"max_cycles": 10, EXACT_PHYSICS: True}
     assert load(None, [*settings, f"task.options.{EXACT_PHYSICS}=false"]).task.options[EXACT_PHYSICS] is False

@@ -43,7 +43,7 @@ def played(judge, steps, task="mpe/simple_spread", seed=3):
     return observations, results, chosen
 
 
-def test_the_copies_that_end_together_are_one_batch_with_all_that_happened():
+def test_copies_that_end_together_are_one_full_batch():
     judge = Judge(*[b"0"] * 2 * COPIES)
     observations, results, actions = played(None, 50)
     played(judge, 50)
@@ -61,7 +61,7 @@ def test_the_copies_that_end_together_are_one_batch_with_all_that_happened():
             np.testing.assert_array_equal(np.float32(question["last"]), last)
 
 
-def test_a_grade_is_added_to_the_last_rewards_of_its_episode_and_to_nothing_else():
+def test_grade_is_added_only_to_last_rewards():
     _, plain, _ = played(None, 50)
     _, graded, _ = played(Judge(b"1", b"[1, 2, 4]", b"-0.5", b"0", b"0", b"8"), 50)
     added = {24: [[1, 1, 1], [1, 2, 4], [-0.5] * 3], 49: [[0] * 3, [0] * 3, [8] * 3]}
@@ -70,7 +70,7 @@ def test_a_grade_is_added_to_the_last_rewards_of_its_episode_and_to_nothing_else
         np.testing.assert_array_equal(after.observation.values[0], before.observation.values[0])
 
 
-def test_agents_that_are_out_are_null_and_get_no_grade():
+def test_removed_agents_are_null_without_grade():
     """Runner 0 of the relay is out after 2 steps and runner 1 after 3. Runner 2 ends the episode in step 4."""
     judge = Judge(*[b"10"] * COPIES)
     environment = registry.make(EnvTask(name="pettingzoo:relays:Relay", judge="judge"), COPIES)
@@ -89,7 +89,7 @@ def test_agents_that_are_out_are_null_and_get_no_grade():
     assert question["last"] == [None, None, None]
 
 
-def test_a_question_has_observations_flattened_in_the_order_of_the_space():
+def test_question_has_observations_flattened_in_space_order():
     judge = Judge(b"0")
     environment = registry.make(EnvTask(name="pettingzoo:keyed_sights:make", judge="judge"), 1)
     environment.reset(np.random.default_rng(0))
@@ -123,14 +123,14 @@ def test_what_is_no_grade_is_the_environments_fault(answer, says):
         played(Judge(*[answer] * COPIES), 25)
 
 
-def test_a_judge_outside_of_a_run_is_one_line():
+def test_judge_outside_run_is_one_line():
     environment = registry.make(EnvTask(name="matrix/climbing", judge="judge"), 1)
     environment.reset(np.random.default_rng(0))
     with pytest.raises(EnvironmentFault, match="resource 'judge': no run is asked here"):
         environment.step((np.zeros((1, 2), int),))
 
 
-def test_a_graded_task_has_the_last_action_and_the_remark_of_its_environment():
+def test_graded_task_has_last_action_and_remark():
     task = EnvTask(name="pettingzoo:relays:Relay", judge="judge", last_action=True)
     environment = registry.make(task, 1)
     bare = registry.make(EnvTask(name=task.name), 1)
@@ -139,7 +139,7 @@ def test_a_graded_task_has_the_last_action_and_the_remark_of_its_environment():
     assert type(registry.innermost(environment)) is type(bare)
 
 
-def test_the_judge_of_a_task_that_a_run_lacks_is_one_line(tmp_path):
+def test_missing_judge_of_task_is_one_line(tmp_path):
     with (
         RESOURCES.bind(asking({}, tmp_path, None)),
         pytest.raises(EnvironmentFault, match=r"the run has no resource 'judge': set resources\.judge"),
@@ -149,7 +149,7 @@ def test_the_judge_of_a_task_that_a_run_lacks_is_one_line(tmp_path):
         environment.step((np.zeros((1, 2), int),))
 
 
-def test_what_is_no_grade_and_is_kept_is_named_so_that_it_can_be_deleted(tmp_path):
+def test_cached_answer_without_grade_is_named_for_deletion(tmp_path):
     resources = {"judge": Resource(serve="judges:no_grade", keep=True)}
     environment = registry.make(EnvTask(name="matrix/climbing", judge="judge"), 1)
     with in_process(resources, tmp_path) as host, RESOURCES.bind(asking(resources, tmp_path, host)):

@@ -45,7 +45,7 @@ class Counting:
         return Step(self.seen(self.steps), np.zeros((2, 3)), no, ended, ended, final)
 
 
-def test_every_kind_of_action_stands_behind_the_observation_until_the_episode_ends():
+def test_last_action_follows_observation_until_episode_end():
     environment = LastAction(Counting())
     assert [kind.observation_size for kind in environment.spec.classes] == [4, 6, 3]
     first = environment.reset(np.random.default_rng(0))
@@ -75,7 +75,7 @@ def test_every_kind_of_action_stands_behind_the_observation_until_the_episode_en
         (1e-30, 3e-30, [1e-30, 2e-30, 3e-30], [-1, 0, 1]),
     ],
 )
-def test_numbers_lie_between_minus_one_and_one_whatever_their_bounds(low, high, actions, expected, recwarn):
+def test_numbers_are_scaled_to_minus_one_and_one(low, high, actions, expected, recwarn):
     kind = AgentClass("x", (0,), 1, 1, low=(low,), high=(high,))
     found = numbers_of(kind, np.array(actions, np.float32)[:, None])
     np.testing.assert_allclose(found[:, 0], expected, rtol=1e-6, atol=1e-6)

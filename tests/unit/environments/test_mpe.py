@@ -75,7 +75,7 @@ def test_numbers_have_the_bounds_of_mpe2(name):
 
 
 @pytest.mark.parametrize("name", ["mpe/simple_reference", "mpe/simple_spread"])
-def test_the_weight_of_the_own_reward_is_by_default_that_of_mpe2(name):
+def test_default_own_reward_weight_is_that_of_mpe2(name):
     assert MODULES[name].parallel_env().unwrapped.local_ratio == 0.5
     played = []
     for options in ({}, {"local_ratio": 0.5}):
@@ -86,7 +86,7 @@ def test_the_weight_of_the_own_reward_is_by_default_that_of_mpe2(name):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_agents_with_equal_spaces_on_one_side_are_a_class(name):
+def test_agents_with_equal_spaces_and_side_are_class(name):
     spec = make(larger(name), num_envs=1).spec
     sides = spec.sides or (0,) * len(spec.agents)
     looks = [(kind.observation_size, kind.actions, {sides[agent] for agent in kind.agents}) for kind in spec.classes]
@@ -108,7 +108,7 @@ def final_state(name, *actions, **options):
     return engine.step(tuple(np.array([chosen]) for chosen in actions)), engine.snapshot()
 
 
-def test_a_choice_of_one_that_moves_and_speaks_is_five_times_the_word_plus_the_movement():
+def test_joint_choice_is_five_words_plus_movement():
     step, state = final_state("mpe/simple_reference", [5 * 7 + 2, 5 * 9 + 3])
     # A push of length 5 for 0.1: to the right, and down.
     np.testing.assert_allclose(state.velocity[0], [[0.5, 0.0], [0.0, -0.5]])
@@ -118,7 +118,7 @@ def test_a_choice_of_one_that_moves_and_speaks_is_five_times_the_word_plus_the_m
     assert heard.argmax(axis=1).tolist() == [9, 7]
 
 
-def test_numbers_push_by_right_minus_left_and_up_minus_down():
+def test_numbers_push_right_minus_left_up_minus_down():
     strengths = [[1.0, 0.25, 0.75, 0.125, 0.0]]
     _, state = final_state("mpe/simple", np.array(strengths, np.float32), continuous_actions=True)
     np.testing.assert_allclose(state.velocity[0, 0], [0.25, -0.0625])
@@ -133,7 +133,7 @@ def test_numbers_are_clipped_to_their_bounds():
 @pytest.mark.parametrize(
     ("eve", "bob", "expected"), [(0, 0, (0, 0, 0)), (0, 1, (0, -2, -2)), (1, 0, (-2, 2, 2)), (1, 3, (-2, 0, 0))]
 )
-def test_a_wrong_guess_of_the_secret_costs_two_and_the_good_get_what_eve_pays(eve, bob, expected):
+def test_wrong_guess_costs_two_and_good_get_it(eve, bob, expected):
     engine = make(EnvTask(name="mpe/simple_crypto"), num_envs=1)
     engine.reset(np.random.default_rng(0))
     state = engine.snapshot()
@@ -152,7 +152,7 @@ def test_messages_do_not_outlive_the_episode():
     assert step.observation.values[1][:, 0, 8:].tolist() == [[0, 0, 0]] * 2
 
 
-def test_who_is_in_a_forest_is_seen_from_that_forest_and_by_the_leader():
+def test_forest_agents_are_seen_inside_and_by_leader():
     engine = make(
         EnvTask(name="mpe/simple_world_comm", options={"num_good": 1, "num_adversaries": 3, "num_obstacles": 0}),
         num_envs=1,
@@ -207,7 +207,7 @@ def test_entities_are_what_is_seen_without_them():
         plain, seen = flat.step((actions,)).observation, table.step((actions,)).observation
 
 
-def test_random_agents_earn_on_simple_spread_what_is_published():
+def test_random_agents_earn_published_simple_spread_return():
     rng = np.random.default_rng(1)
     engine = make(EnvTask(name="mpe/simple_spread"), num_envs=2000)
     engine.reset(rng)
@@ -217,7 +217,7 @@ def test_random_agents_earn_on_simple_spread_what_is_published():
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_environment_is_cut_and_starts_anew_after_max_cycles(name):
+def test_every_environment_restarts_after_max_cycles(name):
     rng = np.random.default_rng(2)
     engine = make(EnvTask(name=name, options={"max_cycles": 3}), num_envs=5)
     engine.reset(rng)
@@ -281,7 +281,7 @@ def test_the_same_generator_gives_the_same_bytes(name):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_environment_does_not_depend_on_the_other_environments(name):
+def test_environment_is_independent_of_other_environments(name):
     rng = np.random.default_rng(6)
     many, one = (make(larger(name), num_envs=num_envs) for num_envs in (37, 1))
     many.reset(rng)
@@ -299,7 +299,7 @@ def test_a_environment_does_not_depend_on_the_other_environments(name):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_block_of_environments_has_the_bytes_of_an_engine_of_its_own(name):
+def test_environment_block_has_bytes_of_own_engine(name):
     choices = np.random.default_rng(8)
     joint, *alone = (make(EnvTask(name=name, options={"max_cycles": 3}), num_envs=num_envs) for num_envs in (10, 5, 5))
     joint.reset_blocks([np.random.default_rng(seed) for seed in range(2)])
@@ -393,7 +393,7 @@ def test_no_environments_are_refused():
         make(EnvTask(name="mpe/simple_spread"), num_envs=0)
 
 
-def test_an_environment_that_was_not_reset_does_not_step():
+def test_environment_without_reset_does_not_step():
     engine = make(EnvTask(name="mpe/simple_spread"), num_envs=2)
     with pytest.raises(RuntimeError, match="reset"):
         engine.step(random_actions(engine, np.random.default_rng(0)))

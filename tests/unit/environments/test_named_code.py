@@ -26,7 +26,7 @@ def make(name, **options):
 
 
 @pytest.mark.parametrize("name", named_factories.HONEST)
-def test_a_factory_may_be_written_in_any_usual_way(name):
+def test_factory_may_be_written_in_any_usual_way(name):
     make(f"named_factories:{name}")
 
 
@@ -38,7 +38,7 @@ def test_a_module_that_refuses_a_name_says_why(shell, name):
 
 
 @pytest.mark.parametrize("name", named_factories.OTHERS)
-def test_a_function_that_makes_no_environment_is_refused_uncalled(name):
+def test_function_without_environment_is_refused_uncalled(name):
     with pytest.raises(BadRequest, match=rf"named_factories:{name}: nothing shows that .* '-> ParallelEnv'$"):
         make(f"named_factories:{name}", **SHELL)
 
@@ -57,12 +57,12 @@ def test_pythons_own_library_is_not_even_imported(name):
     "name",
     ["numpy:save", "boto3:client", "marless.runs.train_and_resume:train", "marless.infra.local.processes.zygote:main"],
 )
-def test_functions_of_installed_packages_and_of_marless_make_no_environment(name):
+def test_functions_of_installed_packages_make_no_environment(name):
     with pytest.raises(BadRequest, match="so it was not called"):
         make(name)
 
 
-def test_the_check_of_a_task_inside_a_task_is_the_same():
+def test_check_of_nested_task_is_same():
     with pytest.raises(BadRequest, match="belongs to Python's own library"):
         make("marless.environments:as_pettingzoo", task="pettingzoo:subprocess:check_output")
 
@@ -76,7 +76,7 @@ def test_the_check_of_a_task_inside_a_task_is_the_same():
         ("numpy:load", "nothing shows"),
     ],
 )
-def test_a_network_and_a_mixer_are_factories_of_modules(name, message):
+def test_network_and_mixer_are_factories_of_modules(name, message):
     modules = pytest.importorskip("marless.functions.nn.torch_modules")
     network = NetworkShape(factory=name, observation=(2,), rest=0, outputs=2, hidden=(4,), output_gain=1.0)
     mixer = MixerShape(factory=name, agents=2, state=4, mixing_embed_dim=4, hypernet_embed=4)
@@ -95,6 +95,6 @@ def test_a_network_and_a_mixer_are_factories_of_modules(name, message):
         ("named_factories:MAPS", "it is no function of"),
     ],
 )
-def test_a_scripted_player_is_a_function_of_observations_and_legal_actions(name, message):
+def test_scripted_player_maps_observations_and_legal_actions(name, message):
     with pytest.raises(BadRequest, match=f"scripted player {name}: .*{message}.*"):
         scripted.load(name)

@@ -58,7 +58,7 @@ def test_play_equals_that_of_the_engine():
     assert view.agents == []
 
 
-def test_what_a_time_limit_ends_is_truncated_and_what_the_rules_end_is_terminated():
+def test_time_limit_truncates_and_rules_terminate():
     view = as_pettingzoo(EnvTask(name="toy/signal", options={"horizon": 1}))
     seen, _ = view.reset(seed=0)
     right = {agent: int(values.argmax()) for agent, values in seen.items()}
@@ -71,7 +71,7 @@ def test_what_a_time_limit_ends_is_truncated_and_what_the_rules_end_is_terminate
     assert (*terminated.values(), *truncated.values()) == (True, True, False, False)
 
 
-def test_an_agent_that_answers_wrongly_leaves_and_its_mask_is_beside_its_observation():
+def test_wrong_answer_removes_agent_and_mask_is_given():
     view = as_pettingzoo(EnvTask(name="toy/signal", options={"masked": True, "elimination": True}))
     seen, _ = view.reset(seed=3)
     right = {agent: int(one["observation"].argmax()) for agent, one in seen.items()}

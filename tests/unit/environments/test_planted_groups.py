@@ -23,7 +23,7 @@ def drawn():
     }
 
 
-def test_separation_is_the_least_between_over_the_most_within():
+def test_separation_is_least_between_over_most_within():
     distance = np.array([[0, 2, 7, 5], [2, 0, 6, 8], [7, 6, 0, 4], [5, 8, 4, 0]])
     assert separation(distance, (0, 0, 1, 1)) == 5 / 4
     assert separation(np.ones((2, 2)) - np.eye(2), (0, 1)) == float("inf")
@@ -39,7 +39,7 @@ def test_components_keep_what_varies_and_forget_units():
     assert np.sum(found**2) == pytest.approx(3 * 100)  # three features of variance 1 in 100 rows
 
 
-def test_twins_are_nearly_alike_and_come_from_three_of_the_six(drawn):
+def test_twins_are_alike_and_other_policies_are_not(drawn):
     num_envs = twins(drawn, np.random.default_rng(2))
     assert {name.split("/")[0] for name in num_envs} == {"policy"}
     assert {name.split("/")[1] for name in num_envs} == {f"g{agent:02d}" for agent in range(6)}

@@ -28,7 +28,7 @@ TASKS = [
 
 
 @pytest.mark.parametrize("task", TASKS, ids=str)
-def test_agents_that_a_team_lacks_are_dead_in_every_step(task):
+def test_agents_missing_in_team_are_always_dead(task):
     environment, rng = registry.make(task, 5), np.random.default_rng(1)
     spec, observation = environment.spec, environment.reset(np.random.default_rng(1))
     sizes = [len(registry.spec(team).agents) for team in task.teams]
@@ -49,7 +49,7 @@ def test_agents_that_a_team_lacks_are_dead_in_every_step(task):
     assert not arrays["u00000/reward"][~arrays["u00000/alive"]].any() and arrays["u00000/ended"].any(axis=0).all()
 
 
-def test_the_numbers_of_a_smaller_team_are_those_of_its_own_environment():
+def test_smaller_team_has_numbers_of_own_environment():
     both, alone = registry.make(SPREAD, 4), registry.make(EnvTask(name=SPREAD.name, agents=2), 2)
     observed, expected = (environment.reset(np.random.default_rng(1)) for environment in (both, alone))
     assert observed.alive.tolist() == [[True, True, False], [True] * 3] * 2
@@ -60,7 +60,7 @@ def test_the_numbers_of_a_smaller_team_are_those_of_its_own_environment():
 
 
 @pytest.mark.parametrize("task", TASKS[:1] + TASKS[5:6], ids=str)
-def test_attention_reads_a_smaller_team_as_if_it_were_alone(task):
+def test_attention_reads_smaller_team_as_alone(task):
     rng, both = np.random.default_rng(2), registry.make(task, 4)
     alone = registry.make(task.teams[0], 2)
     (whole,), (kind,) = both.spec.classes, alone.spec.classes
@@ -131,7 +131,7 @@ def test_unfinished_episodes_of_several_teams_go_on():
         ({"name": "mpe/simple_spread", "agents": (3, 0)}, "mpe/simple_spread: agents is a whole number from 1, not 0"),
     ],
 )
-def test_teams_that_differ_in_more_than_numbers_are_refused(settings, says):
+def test_teams_that_differ_beyond_numbers_are_refused(settings, says):
     with pytest.raises(BadRequest, match=re.escape(says)):
         registry.make(EnvTask(**settings), 2)
 

@@ -48,7 +48,7 @@ def test_sizes_are_known_before_starcraft_starts(world):
     assert world.launches == 0
 
 
-def test_a_battle_won_is_worth_twenty_and_terminates_all(world):
+def test_won_battle_pays_twenty_and_terminates_all(world):
     first, last = play(duel(), [SHOOT, SHOOT], [SHOOT, STOP])
     np.testing.assert_allclose(first.rewards, [[POINT, POINT]])  # damage 2 for two
     np.testing.assert_allclose(last.rewards, [[211 * POINT / 2, 211 * POINT / 2]])  # damage 1, the kill, the victory
@@ -58,7 +58,7 @@ def test_a_battle_won_is_worth_twenty_and_terminates_all(world):
     assert not first.ended.any() and first.final is None and first.env_metrics == {}
 
 
-def test_a_fallen_unit_terminates_and_leaves_its_part_of_the_reward_to_the_others(world):
+def test_fallen_unit_terminates_and_leaves_its_reward_share(world):
     steps = play(duel(), [STOP, STOP], [STOP, STOP], [0, SHOOT], [0, SHOOT])
     assert [step.terminated[0].tolist() for step in steps] == [
         [False, False],
@@ -71,7 +71,7 @@ def test_a_fallen_unit_terminates_and_leaves_its_part_of_the_reward_to_the_other
     assert not steps[-1].truncated[0] and steps[-1].env_metrics["win"][0] == 0.0
 
 
-def test_a_fallen_unit_sees_zeros_and_has_the_no_op_alone(world):
+def test_fallen_unit_sees_zeros_and_only_no_op(world):
     _, step = play(duel(obs_timestep_number=True), [STOP, STOP], [STOP, STOP])
     assert step.observation.alive.tolist() == [[False, True]]
     # As in SMAC, dead agents observe the time; the living one observes its position, its health and the enemy's.
@@ -80,7 +80,7 @@ def test_a_fallen_unit_sees_zeros_and_has_the_no_op_alone(world):
     assert step.observation.masks[0].astype(int).tolist() == [[[1, 0, 0, 0, 0, 0, 0], [0, 1, 1, 0, 0, 0, 1]]]
 
 
-def test_the_time_limit_truncates_and_leaves_the_living_to_be_bootstrapped(world):
+def test_time_limit_truncates_living_units_for_bootstrapping(world):
     # All units walk out of reach, where nothing more happens.
     environment = registry.make(EnvTask(name="smac/3m"), 1)
     seen = environment.reset(np.random.default_rng(3))
@@ -94,7 +94,7 @@ def test_the_time_limit_truncates_and_leaves_the_living_to_be_bootstrapped(world
     assert step.observation.alive.all()
 
 
-def test_the_last_observation_and_the_first_of_the_next_episode_are_distinguished(world):
+def test_last_and_next_first_observation_are_distinguished(world):
     _, last = play(duel(), [SHOOT, SHOOT], [SHOOT, STOP])
     assert not last.final.alive.any() and not last.final.values[0].any()
     assert last.final.masks[0].astype(int).tolist() == [[[1, 0, 0, 0, 0, 0, 0]] * 2]
@@ -125,7 +125,7 @@ def test_episodes_that_follow_use_the_starcraft_that_runs(world):
     assert world.running == set()
 
 
-def test_a_reset_starts_every_game_anew_with_a_seed_of_its_generator(world):
+def test_reset_restarts_every_game_with_generated_seed(world):
     environment = duel(num_envs=2)
     for _ in range(2):
         environment.reset(np.random.default_rng(5))
@@ -134,7 +134,7 @@ def test_a_reset_starts_every_game_anew_with_a_seed_of_its_generator(world):
     assert (world.launches, len(world.running)) == (4, 2)
 
 
-def test_a_game_that_need_not_repeat_goes_on_once_an_episode_has_ended(world):
+def test_unrepeatable_game_continues_after_ended_episode(world):
     environment = duel(repeatable=False)
     play(environment, [STOP, STOP])
     environment.reset(np.random.default_rng(0))  # SMAC would start a second StarCraft here and forget the first
@@ -146,7 +146,7 @@ def test_a_game_that_need_not_repeat_goes_on_once_an_episode_has_ended(world):
     assert world.launches == 2
 
 
-def test_what_smacv2_draws_neither_follows_nor_moves_the_generators_of_the_process(world):
+def test_smacv2_draws_are_separate_from_process_generators(world):
     def first_steps(noise):
         random.seed(noise)
         np.random.seed(noise)
@@ -194,7 +194,7 @@ def test_smacv2_is_set_as_in_its_published_configurations(world, race, units, we
 
 
 @pytest.mark.parametrize(("package", "task"), [("smac", "smac/8m"), ("smacv2", "smacv2/zerg_5_vs_5")])
-def test_without_the_package_one_line_says_how_to_get_all_that_is_needed(shell, package, task):
+def test_missing_package_line_names_everything_needed(shell, package, task):
     shell.uninstall(package)
     with pytest.raises(MissingExtra) as error:
         registry.make(EnvTask(name=task), 1)
@@ -215,7 +215,7 @@ def test_without_the_package_one_line_says_how_to_get_all_that_is_needed(shell, 
         (ValueError("Map SMAC_Maps/8m.SC2Map not found in /opt/sc2/Maps."), "needs the maps of .*SMAC_Maps.zip"),
     ],
 )
-def test_without_starcraft_or_its_maps_one_line_says_where_they_belong(world, error, says):
+def test_missing_starcraft_or_maps_names_their_place(world, error, says):
     world.launch_error = error
     environment = duel()
     with pytest.raises(MissingExtra, match=f"smac/duel {says}.*SC2PATH") as error:
@@ -224,13 +224,13 @@ def test_without_starcraft_or_its_maps_one_line_says_where_they_belong(world, er
     environment.close()
 
 
-def test_a_game_that_fails_to_start_is_a_fault(world):
+def test_game_that_fails_to_start_is_fault(world):
     world.launch_error = ConnectionRefusedError("no\nanswer")
     with pytest.raises(EnvironmentFault, match=r"^smac/duel, copy 0, step 0, reset: .*Error: no answer \(.+:\d+\)$"):
         duel().reset(np.random.default_rng(0))
 
 
-def test_a_package_that_does_not_load_is_a_fault(shell, tmp_path):
+def test_package_that_fails_to_load_is_fault(shell, tmp_path):
     (tmp_path / "smac").mkdir()
     error = "Descriptors cannot be created directly.\nDowngrade the protobuf package"
     (tmp_path / "smac/env.py").write_text(f"raise TypeError({error!r})")
@@ -241,7 +241,7 @@ def test_a_package_that_does_not_load_is_a_fault(shell, tmp_path):
         registry.make(EnvTask(name="smac/8m"), 1)
 
 
-def test_a_crash_is_a_fault_that_names_environment_and_step(world):
+def test_crash_is_fault_with_environment_and_step(world):
     environment = duel(num_envs=2)
     world.crash_at = 2
     with pytest.raises(EnvironmentFault, match=r"^smac/duel, copy 0, step 2, step: StarCraft II crashed or lost"):
@@ -250,7 +250,7 @@ def test_a_crash_is_a_fault_that_names_environment_and_step(world):
     assert world.running == set()
 
 
-def test_a_crash_that_the_package_hides_in_a_reset_is_a_fault(world):
+def test_crash_hidden_in_reset_is_fault(world):
     class Hiding(stand_in.StarCraft2Env):
         def reset(self, episode_config=None):
             self._launch()
@@ -272,7 +272,7 @@ def test_after_a_crash_the_games_can_be_reset(world):
     assert len(world.running) == 1
 
 
-def test_all_games_are_closed_also_when_one_fails_to(world):
+def test_all_games_close_even_if_one_fails(world):
     environment = duel(num_envs=3)
     environment.reset(np.random.default_rng(0))
     world.close_error = BrokenPipeError("gone")
@@ -297,7 +297,7 @@ def test_an_illegal_action_is_a_fault(world):
         ("get_avail_actions", [[1, 0, 0, 0, 0, 0, 0]] * 2, "no unit can act, but the battle goes on"),
     ],
 )
-def test_what_the_package_must_not_give_is_a_fault(world, method, answer, says):
+def test_invalid_package_value_is_fault(world, method, answer, says):
     environment = duel()
     environment.reset(np.random.default_rng(0))
     world.spoil[method] = answer
@@ -319,7 +319,7 @@ def test_what_the_package_must_not_give_is_a_fault(world, method, answer, says):
         ("smac/duel", None, {"repeatable": "no"}, "task.options.repeatable is 'no', not true or false"),
     ],
 )
-def test_what_cannot_be_asked_for_is_refused_in_one_line(world, name, agents, options, says):
+def test_impossible_starcraft_request_is_refused_in_one_line(world, name, agents, options, says):
     with pytest.raises(BadRequest, match=says) as error:
         registry.make(EnvTask(name=name, agents=agents, options=options), 1)
     assert "\n" not in str(error.value)

@@ -81,7 +81,7 @@ def test_runs_name_the_code_of_the_family(meadows):
     assert named_code(config) == ["task.name=meadow/3"]
 
 
-def test_a_family_for_another_version_is_refused_in_one_line(meadows):
+def test_family_of_other_version_is_refused_in_line(meadows):
     ours = re.escape(version("marless"))
     advice = rf"marshes 3\.1 is for marless 7\.0, and this is {ours}: pip install marshes=={ours}$"
     with pytest.raises(ConfigError, match=rf"^the command line: task\.name: family of environments 'marsh/': {advice}"):
@@ -93,11 +93,11 @@ def test_a_value_that_is_no_family_is_refused(meadows):
         registry.make(EnvTask(name="moor/3"), 1)
 
 
-def test_the_unknown_name_is_answered_with_the_example_of_the_family(meadows):
+def test_unknown_name_gets_example_of_family(meadows):
     assert ENVIRONMENTS.unknown("medow/3") == "no environment is called medow/3; did you mean meadow/3?"
 
 
-def test_a_task_of_a_missing_package_is_answered_with_the_command():
+def test_task_of_missing_package_gets_install_command():
     guests = {"hill/": "hills", "moor/": "moors"}
     assert install_command("moor/wet", guests) == "pip install 'marless[moors]'"
     assert install_command("more/wet", guests) == ""

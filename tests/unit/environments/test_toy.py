@@ -33,14 +33,14 @@ def play(environment, seed, player):
 
 @pytest.mark.parametrize("agents", [2, 3])
 @pytest.mark.parametrize("options", [{}, {"masked": True}, {"elimination": True}, {"mixed": True, "horizon": 7}])
-def test_a_player_that_names_what_it_sees_gets_the_best_return_in_every_environment(agents, options):
+def test_player_that_names_observation_gets_best_return(agents, options):
     returns, lengths = play(toy.make(task(agents, **options), 50), 1, right_answers)
     np.testing.assert_allclose(returns, agents * options.get("horizon", 5), rtol=1e-12)
     assert (lengths == options.get("horizon", 5)).all()
 
 
 @pytest.mark.parametrize("elimination", [False, True])
-def test_no_sequence_of_joint_actions_beats_the_best_return_and_only_one_reaches_it(elimination):
+def test_only_one_joint_sequence_reaches_best_return(elimination):
     chosen = task(2, signals=3, horizon=3, elimination=elimination)
     joint = list(itertools.product(range(3), repeat=2))
     for seed in range(2):
@@ -53,7 +53,7 @@ def test_no_sequence_of_joint_actions_beats_the_best_return_and_only_one_reaches
         assert returns.count(6.0) == 1
 
 
-def test_random_answers_get_the_return_worked_out_by_hand():
+def test_random_answers_get_hand_computed_return():
     # Two agents, three signals: each is right with q = 1/3, at least one with p = 1 - (2/3)^2 = 5/9, and the episode
     # goes on. A step gives 2q = 2/3 on average: a mean of 2/3 (1 + p + ... + p^4) = 2/3 (1 - p^5) / (1 - p) = 1.42061.
     actions = np.random.default_rng(6)
@@ -63,7 +63,7 @@ def test_random_answers_get_the_return_worked_out_by_hand():
     assert abs(returns.mean() - 1.42061) < 4 * error
 
 
-def test_agents_in_play_share_the_right_answers_of_all():
+def test_agents_share_right_answers_of_all():
     environment = toy.make(task(4, signals=4), 1)
     right = environment.reset(np.random.default_rng(0)).values[0].argmax(axis=-1)
     wrong = (right + 1) % 4
@@ -72,7 +72,7 @@ def test_agents_in_play_share_the_right_answers_of_all():
     assert not step.ended.any() and step.final is None
 
 
-def test_a_step_in_which_nobody_is_right_terminates_the_environment_and_no_other():
+def test_step_without_right_answer_terminates_only_its_environment():
     environment = toy.make(task(2), 2)
     right = environment.reset(np.random.default_rng(0)).values[0].argmax(axis=-1)
     step = environment.step((np.stack([(right[0] + 1) % 3, right[1]]),))
@@ -84,7 +84,7 @@ def test_a_step_in_which_nobody_is_right_terminates_the_environment_and_no_other
     assert step.observation.alive.all()
 
 
-def test_a_environment_that_gets_to_the_horizon_is_truncated_with_its_next_observation_as_final():
+def test_environment_at_horizon_is_truncated_with_final_observation():
     environment = toy.make(task(2, horizon=2), 1)
     observation = environment.reset(np.random.default_rng(0))
     for _ in range(2):
@@ -98,7 +98,7 @@ def test_a_environment_that_gets_to_the_horizon_is_truncated_with_its_next_obser
     assert step.env_metrics["accuracy"][0] == 1.0
 
 
-def test_with_elimination_a_wrong_answer_ends_the_episode_of_that_agent_alone():
+def test_elimination_ends_episode_only_of_wrong_agent():
     environment = toy.make(task(2, elimination=True), 1)
     right = environment.reset(np.random.default_rng(0)).values[0].argmax(axis=-1)
     step = environment.step(((right + np.array([[1, 0]])) % 3,))
@@ -110,7 +110,7 @@ def test_with_elimination_a_wrong_answer_ends_the_episode_of_that_agent_alone():
     assert not step.ended.any()
 
 
-def test_a_mask_forbids_one_wrong_action_and_the_toy_refuses_it():
+def test_mask_forbids_wrong_action_and_toy_refuses_it():
     environment = toy.make(task(2, masked=True), 20)
     observation = environment.reset(np.random.default_rng(0))
     mask, right = observation.masks[0], observation.values[0].argmax(axis=-1)
@@ -134,7 +134,7 @@ def test_mixed_signals_make_two_classes():
         (task(horizon=0), "task.options.horizon: it is not a whole number of at least 1"),
     ],
 )
-def test_what_the_toy_does_not_have_is_refused_in_one_line(chosen, message):
+def test_unknown_toy_options_are_refused_in_one_line(chosen, message):
     with pytest.raises(ValueError, match=message) as refused:
         toy.make(chosen, 1)
     assert str(refused.value).startswith("toy/signal: ") and "\n" not in str(refused.value)

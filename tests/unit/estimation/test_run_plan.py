@@ -35,12 +35,12 @@ def test_the_cheapest_within_the_limits_is_chosen(deadline_s, dollars, expected,
 
 
 @pytest.mark.parametrize(("deadline_s", "dollars"), [(20.0, None), (None, 0.001), (60.0, 0.02)])
-def test_limits_that_no_placement_keeps_are_refused_with_the_choices(deadline_s, dollars):
+def test_limits_beyond_all_placements_are_refused_with_choices(deadline_s, dollars):
     with pytest.raises(UserError, match=r"possible are \$0.010 in 2:00, \$0.030 in 1:00, \$0.10 in 30.0 s$"):
         choose(OFFERS, deadline_s, dollars)
 
 
-def test_a_short_run_pays_a_minute_and_a_long_one_its_boot_too():
+def test_short_run_pays_minute_and_long_run_boot():
     machine = rented_machine(load_prices("us-east-1"), workers=2)
 
     assert machine.busy_dollars(3600) == pytest.approx(0.0765)

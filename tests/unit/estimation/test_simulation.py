@@ -32,7 +32,7 @@ def test_makespans_are_those_of_tasks_begun_in_order():
     assert makespan([2, 2], 5) == 2
 
 
-def test_times_are_fitted_to_the_record_and_what_passes_beside_them():
+def test_times_are_fitted_to_record_and_overhead():
     # Ten waves of one task of 5 ms + 2 ms for each size, 3 ms beside it, and 7 ms until the next.
     records, now = [], 100.0
     for number in range(10):
@@ -46,7 +46,7 @@ def test_times_are_fitted_to_the_record_and_what_passes_beside_them():
     assert (times.hand_over_s, times.between_s) == pytest.approx((0.003, 0.007))
 
 
-def test_where_tasks_waited_the_slots_are_those_that_were_used():
+def test_slots_are_those_used_when_tasks_waited():
     # Six tasks of 10 ms, asked for at once where 256 are allowed, run two by two.
     asked = [attempt("sample", 0.0, 10, slots=256, beside_s=0.01 * (number // 2)) for number in range(6)]
     assert slots_of(asked) == 2
@@ -55,7 +55,7 @@ def test_where_tasks_waited_the_slots_are_those_that_were_used():
     assert slots_of([attempt("sample", 0.0, 10, slots=2) for _ in range(6)]) == 2
 
 
-def test_environments_that_started_again_in_later_waves_do_so_in_a_simulation():
+def test_late_environment_starts_repeat_in_simulation():
     records = []
     for number in range(10):
         # A tenth of each wave starts, of the first all.
@@ -66,7 +66,7 @@ def test_environments_that_started_again_in_later_waves_do_so_in_a_simulation():
     assert times.init_ms == {"actor": (100.0,) * 19}
 
 
-def test_attempts_that_were_asked_for_before_another_had_ended_are_a_wave():
+def test_attempts_asked_before_first_end_are_wave():
     first = [attempt("sample", 0.0, 10), attempt("sample", 0.001, 30), attempt("sample", 0.002, 5)]
     second = [attempt("learn", 0.031, 5)]
     assert by_dispatch([*second, *reversed(first)]) == [first, second]
@@ -81,7 +81,7 @@ def beside_learners(number):
     return [msgspec.structs.replace(end, round=number) for end in ends]
 
 
-def test_a_learner_that_begins_beside_an_evaluation_is_no_task_of_its_wave():
+def test_learner_during_evaluation_is_not_of_its_wave():
     records = [end for number in range(12) for end in beside_learners(number)]
     times = fit(records, 2)
     assert times.hand_over_s == pytest.approx(0.003)
@@ -91,7 +91,7 @@ def test_a_learner_that_begins_beside_an_evaluation_is_no_task_of_its_wave():
     assert longest_path_s(beside_learners(1)) == pytest.approx(0.08)
 
 
-def test_the_longest_path_of_a_round_that_learns_from_an_earlier_one_is_that_of_its_learners_or_of_its_samples():
+def test_lagged_round_takes_longest_of_learners_and_samples():
     learners = [
         msgspec.structs.replace(attempt("learn", asked, ms), work=f"learn/{asked}")
         for asked, ms in ((0.0, 20), (0.03, 40))
@@ -129,7 +129,7 @@ def recording(slots=4, sample_ms=40.0, learn_ms=100.0, **overrides):
 @pytest.mark.parametrize(
     ("rollouts", "slots", "waves_of_sampling"), [(4, 4, 1), (8, 4, 2), (9, 4, 3), (100, 100, 1), (100, 7, 15)]
 )
-def test_a_round_takes_what_its_waves_take_and_what_the_coordinator_computes(rollouts, slots, waves_of_sampling):
+def test_round_takes_waves_plus_coordinator_time(rollouts, slots, waves_of_sampling):
     found = simulate(recording(), SimulatedSetting(rollouts, 6, slots))
     # 80 rows (four rollouts of two agents in two environments for five steps) take the learner 100 ms: 2 ms are its
     # overhead, the rest is in proportion.
@@ -141,7 +141,7 @@ def test_a_round_takes_what_its_waves_take_and_what_the_coordinator_computes(rol
     assert found.busy_s["sample"] == pytest.approx(0.04 * rollouts)
 
 
-def test_rounds_that_only_sample_are_no_part_of_what_a_round_takes():
+def test_sampling_only_rounds_are_outside_round_time():
     found = simulate(recording(**{"pipeline.lag": 5}), SimulatedSetting(4, 6, 5))
     # Four rollouts of 40 ms beside a learner of 100 ms.
     assert len(found.round_s) == 5 and min(found.round_s) >= 0.1 - 1e-9
@@ -150,7 +150,7 @@ def test_rounds_that_only_sample_are_no_part_of_what_a_round_takes():
     assert learner.invocations == 1 + 6
 
 
-def test_a_simulated_run_has_the_bill_of_its_tasks():
+def test_simulated_run_has_bill_of_its_tasks():
     meter = simulate(recording(), SimulatedSetting(8, 6, 4)).state.meter
     assert meter.actor.invocations == 1 + 6 * 8
     # 40 ms on a function's share of a vCPU, rounded up. Describing takes 1 ms.
@@ -161,7 +161,7 @@ def test_a_simulated_run_has_the_bill_of_its_tasks():
 
 
 @pytest.mark.parametrize(("start", "learners"), [("together", 1), ("apart", 2)])
-def test_where_a_rule_switches_sharing_its_first_groups_stay(start, learners):
+def test_simulation_keeps_first_groups_despite_sharing_rule(start, learners):
     found = simulate(recording(**{"sharing.rule": "roles", "sharing.start": start}), SimulatedSetting(4, 6, 4))
     assert len(set(found.state.groups)) == learners
 
@@ -191,7 +191,7 @@ def test_slow_attempts_make_a_round_longer_and_dearer():
     assert slow.dollars > usual.dollars
 
 
-def test_lost_attempts_run_into_their_time_out_and_are_tried_again():
+def test_lost_attempts_time_out_and_are_retried():
     record = recording(**{"functions.actor.timeout_s": 2, "attempts": 10})
     found = simulate(record, SimulatedSetting(4, 9, 4, faults=Faults(lost=0.1)))
     lost = [each for each in found.records if each.outcome == "timeout"]
@@ -199,7 +199,7 @@ def test_lost_attempts_run_into_their_time_out_and_are_tried_again():
     assert found.state.meter.actor.invocations == sum(each.function == "actor" for each in found.records)
 
 
-def test_a_deployed_run_waits_for_storage_and_has_a_share_of_a_vcpu():
+def test_deployed_run_awaits_storage_on_vcpu_share():
     record = recording(**{"functions.actor.memory_mb": 885})
     found = simulate(record, SimulatedSetting(4, 5, 4, deployed=True))
     task = next(each for each in found.records if each.work.startswith("sample/"))
@@ -237,7 +237,7 @@ def test_replies_are_those_of_the_recorded_rounds():
 
 
 @pytest.mark.parametrize("reads", [{"gets": 6}, {"gets": 1, "hits": 5}, {"hits": 6}])
-def test_a_learner_reads_the_trajectories_of_every_invocation_whatever_the_recorded_process_had_kept(reads):
+def test_learner_reads_all_trajectories_despite_process_cache(reads):
     record = recording()
     reading = [
         msgspec.structs.replace(each, usage=Usage(puts=2, **reads)) if each.kind == "learn" else each

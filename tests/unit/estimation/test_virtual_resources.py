@@ -39,7 +39,7 @@ def test_questions_beyond_the_slots_wait_in_order():
     assert ends == [20.0]
 
 
-def test_each_slot_starts_up_once_and_start_ups_are_billed():
+def test_each_slot_starts_once_and_is_billed():
     ask = RecordedAsk("judge", 0.0, (10.0, 10.0, 10.0))
     ends, use = played(ResourceTimes(slots=2, hand_over_ms=1.0, init_ms=100.0), (0.0, (ask, ask), 0.0))
     # Two slots start. The third question, and the second ask's, find them warm.
@@ -47,7 +47,7 @@ def test_each_slot_starts_up_once_and_start_ups_are_billed():
     assert ends == [(110 + 1 + 10 + 1) + (10 + 1 + 10 + 1)]
 
 
-def test_who_polls_wastes_no_more_than_pauses_and_never_overtakes_the_slots():
+def test_polling_wastes_only_pauses_and_keeps_slots():
     courses = [(0.0, (RecordedAsk("judge", 0.0, (200.0,)),) * 4, 0.0) for _ in range(12)]
     queued, _ = played(ResourceTimes(slots=3), *courses)
     polled, use = played(ResourceTimes(slots=3, polls=True), *courses)

@@ -25,12 +25,12 @@ def foods(row, **arguments):
     return [round(10 * value) for value in sort(row, **arguments)[2:9:3]]
 
 
-def test_the_nearest_entity_comes_first_with_all_its_features():
+def test_nearest_entity_comes_first_with_all_features():
     expected = [2, 0, 0.2, 0, 3, 0.3, 3, 4, 0.1, 0, 1, 4, 0, 9]
     assert sort(ROW) == np.array(expected, np.float32).tolist()
 
 
-def test_a_relation_subtracts_the_distance_of_the_nearest_teammate():
+def test_relation_subtracts_distance_of_nearest_teammate():
     # 5 - sqrt(17), 2 - 2 and 3 - 2.
     assert foods(ROW, rule="relation") == [2, 1, 3]
     assert sort(ROW, rule="relation")[9:] == [0, 1, 4, 0, 9]
@@ -41,7 +41,7 @@ def test_equal_entities_keep_their_order():
     assert foods(row) == [1, 2, 3] and sort(row)[9:13] == [3, 0, 0, 3]
 
 
-def test_absent_entities_come_last_and_absent_teammates_do_not_count():
+def test_absent_entities_come_last_and_absent_teammates_vanish():
     entities = {"own": [13], "blocks": [FOOD | {"absent": [0, 0, 0]}, MATE | {"absent": [0, 0]}]}
     row = [0, 0, 0, *ROW[3:9], 0, 0, *ROW[11:]]
     assert foods(row, entities=entities) == [2, 3, 0]
@@ -51,7 +51,7 @@ def test_absent_entities_come_last_and_absent_teammates_do_not_count():
     assert foods(alone, rule="relation", entities=entities) == foods(alone) == [2, 3, 1]
 
 
-def test_positions_from_a_corner_are_compared_with_the_agents_own():
+def test_corner_positions_are_compared_with_agent_position():
     entities = {"own": [9, 10], "origin": [9, 10], "blocks": [FOOD]}
     assert foods([3, 4, 0.1, 2, 0, 0.2, 0, 3, 0.3, 3, 3], entities=entities) == [1, 3, 2]
 
@@ -86,7 +86,7 @@ def test_environments_show_sorted_observations_and_sorted_states(rule):
         ("toy/signal", "distance", "the environment does not describe its entities. Use index"),
     ],
 )
-def test_an_order_that_sorts_nothing_is_refused_in_one_line(name, rule, reason):
+def test_order_that_sorts_nothing_is_refused(name, rule, reason):
     with pytest.raises(BadRequest) as error:
         registry.make(EnvTask(name=name, order=rule), 1)
     assert str(error.value) == f"{name}: task.order={rule}: {reason}"

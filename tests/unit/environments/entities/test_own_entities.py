@@ -75,7 +75,7 @@ def test_exchanged_entities_exchange_their_features(task):
 
 
 @pytest.mark.parametrize("name", UNSORTED)
-def test_entities_that_a_message_names_are_no_equal_entities(name):
+def test_entities_named_by_messages_are_not_equal(name):
     spec = registry.spec(EnvTask(name=f"mpe/{name}"))
     assert not fault_of(spec)
     assert all(len(block.columns) == 1 for kind in spec.classes for block in kind.entities.blocks)

@@ -29,6 +29,6 @@ def test_a_hold_out_builds_and_plays(setting):
     assert len(list(islice(checked_steps(make(config.task, 2), seed=1), 21))) == 21
 
 
-def test_the_opponents_of_world_comm_are_frozen_at_random_play():
+def test_world_comm_opponents_are_frozen_at_random_play():
     world_comm = convert(merge(STUDY.base, STUDY.setting[0].values), "world_comm")
     assert (world_comm.opponents.side, world_comm.opponents.policies) == (1, "random")

@@ -19,7 +19,7 @@ JACK, QUEEN, KING, HIDDEN = 0, 1, 2, None
 CALL, RAISE, FOLD, CHECK = range(4)
 
 
-def test_connect_four_plays_what_a_player_that_tries_every_column_plays():
+def test_connect_four_script_equals_exhaustive_player():
     pytest.importorskip("pygame")
     from connect_four import scripted_columns
     from pettingzoo.classic import connect_four_v3
@@ -104,7 +104,7 @@ def test_leduc_holdem_by_hand(card, public, own, other, legal, action):
 
 
 @pytest.mark.parametrize("task", BUILT_IN)
-def test_a_built_in_player_chooses_legal_actions_of_its_game_and_beats_random_play(task):
+def test_built_in_player_plays_legally_and_beats_random(task):
     pytest.importorskip("pygame")
     if task == LEDUC:
         pytest.importorskip("rlcard")
@@ -118,12 +118,12 @@ def test_a_built_in_player_chooses_legal_actions_of_its_game_and_beats_random_pl
         assert returns.mean() > 2 * returns.std() / 160**0.5, side
 
 
-def test_names_of_players_are_told_from_runs_and_files():
+def test_player_names_differ_from_runs_and_files():
     assert all(map(is_scripted_name, ("scripted", "my_players:careful", "package.module:player")))
     assert not any(map(is_scripted_name, ("latest", "runs/first", "policies.safetensors", "random", "a/b:c")))
 
 
-def test_a_task_without_a_player_of_its_own_is_named_with_those_that_have_one():
+def test_task_without_player_lists_tasks_that_have_one():
     with pytest.raises(ValueError, match=r"mpe/simple_tag has no scripted player of its own .*connect_four"):
         reference("scripted", "mpe/simple_tag")
 
@@ -161,12 +161,12 @@ def test_what_is_no_player_is_refused_by_name(player, message, tmp_path, shell):
         ("my_players:first", {"continuous_actions": True}, "continuous"),
     ],
 )
-def test_a_task_that_no_script_can_play_is_named(text, options, message):
+def test_task_that_no_script_can_play_is_named(text, options, message):
     task = EnvTask(name="mpe/simple_tag", options=options)
     assert message in unscripted("league.script", text, task.name, environments.spec(task))
 
 
-def test_a_script_for_a_task_with_several_choices_is_refused_wherever_it_would_play():
+def test_script_for_several_choices_is_refused_everywhere():
     task = EnvTask(name="rware/tiny-2ag", options={"msg_bits": 1})
     with pytest.raises(UserError, match=r"--against=scripted_players:first: .* several at once"):
         find_policies("scripted_players:first", task, "--against", RUNS)
