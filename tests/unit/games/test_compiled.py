@@ -58,7 +58,7 @@ def test_more_environments_change_no_earlier_one(task):
 
 
 @every_task
-def test_memory_is_used_again_unless_somebody_holds_a_view(task):
+def test_memory_is_reused_unless_view_is_held(task):
     environment, rng = made(task, 4), np.random.default_rng(0)
     seen, places = environment.reset(rng), set()
     held = seen.values[0][1:, ..., 0]

@@ -86,7 +86,7 @@ def test_loading_too_heavy_food_costs_the_penalty():
     assert environment.arrays["food"][0, 0, 2] == 3
 
 
-def test_food_is_seen_in_sight_but_players_in_the_window():
+def test_food_is_seen_in_sight_players_in_window():
     """At the corner the window of sight 2 has five rows and columns. Food is seen in three of them."""
     environment = placed([(0, 0, 1), (4, 4, 2), (5, 0, 1)], [(2, 2, 3), (3, 0, 1)], "lbf/2s-8x8-3p-2f")
     assert seen(environment, 0) == [[2, 2, 3], NONE, [0, 0, 1], [4, 4, 2], NONE]

@@ -14,7 +14,7 @@ def made(module, agents):
     return game
 
 
-def test_a_vault_pays_all_when_two_press_and_one_is_inside():
+def test_vault_pays_all_with_two_outside_one_inside():
     game = made(vault, 3)
     game.cells[0] = [[0, 0], [4, 4], [2, 1]]
     outside, inside = (game.step((np.array([[0, 0, move]]),)) for move in (0, 1))
@@ -22,7 +22,7 @@ def test_a_vault_pays_all_when_two_press_and_one_is_inside():
     assert inside.rewards.tolist() == [[1, 1, 1]] and inside.ended[0]
 
 
-def test_a_car_that_is_too_near_loses_its_pay_and_stops():
+def test_car_that_is_too_near_stops_without_pay():
     game = made(ring_road, 2)
     game.gaps, game.speeds = np.array([[0.6, 1.4]]), np.array([[1.0, 0.0]])
     assert game.step((np.array([[1, 1]]),)).rewards.tolist() == [[0, 0]]
@@ -30,7 +30,7 @@ def test_a_car_that_is_too_near_loses_its_pay_and_stops():
 
 
 @pytest.mark.parametrize(("force", "paid"), [((1, 0), -0.9), ((0, 1), -np.hypot(1, 0.1) - 0.1 * 0.1)])
-def test_a_raft_moves_by_a_tenth_of_the_push_and_turns_by_a_push_across(force, paid):
+def test_raft_reward_is_distance_moved_and_turned(force, paid):
     game = made(raft, 1)
     game.way, game.drift, game.angle = np.array([[1.0, 0.0]]), np.zeros((1, 2)), np.zeros(1)
     assert game.step((np.array([[force]], np.float32),)).rewards[0, 0] == pytest.approx(paid)

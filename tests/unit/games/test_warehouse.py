@@ -121,7 +121,7 @@ def test_a_loaded_robot_follows_a_loaded_robot():
     assert environment.arrays["shelf_at"][0, 3].tolist() == [0, 0, 1, 2, 0, 0]
 
 
-def test_a_loaded_robot_waits_for_an_unloaded_robot_under_a_shelf():
+def test_loaded_robot_waits_for_unloaded_robot_under_shelf():
     environment = placed((1, 0, EAST, 3), (1, 1, EAST, 0))
     play(environment, FORWARD, FORWARD)
     assert cells(environment) == [(1, 0), (1, 2)]
@@ -164,7 +164,7 @@ def test_two_shelves_are_delivered_in_one_step():
     assert environment.arrays["requested"][0].sum() == 2
 
 
-def test_a_robot_sees_itself_and_the_cells_around_it():
+def test_robot_sees_itself_and_surrounding_cells():
     environment = placed((3, 1, EAST, 0), (2, 2, DOWN, 4))
     nobody = [0, 1, 0, 0, 0]  # a cell without a robot has the heading "up"
     assert seen(environment).tolist() == [

@@ -144,7 +144,7 @@ def begun():
     return there
 
 
-def test_a_study_begins_as_many_runs_as_there_are_functions():
+def test_study_begins_as_many_runs_as_functions():
     there = begun()
     assert there.woken == {f"{STUDY}s": 1}
     govern(there, f"{STUDY}s")
@@ -156,7 +156,7 @@ def test_a_study_begins_as_many_runs_as_there_are_functions():
     assert all(there.woken[run] == 1 for run in OWNERS)
 
 
-def test_a_run_that_fails_is_recorded_and_the_others_go_on():
+def test_failed_run_is_recorded_and_others_continue():
     there = begun()
     govern(there, f"{STUDY}s")
     there.end("s.r0", "failed")
@@ -174,7 +174,7 @@ def test_a_run_that_somebody_stopped_is_over():
     assert read_state(there, "s").over["s.r0"].status == "interrupted"
 
 
-def test_a_study_that_is_stopped_begins_no_more_runs_and_stops_the_others():
+def test_stopped_study_begins_no_run_and_stops_others():
     there = begun()
     govern(there, f"{STUDY}s")
     stop(there, PLAN)
@@ -190,7 +190,7 @@ def test_a_study_that_is_stopped_begins_no_more_runs_and_stops_the_others():
     assert [outcome.status for outcome in state.over.values()] == ["interrupted"] * 4
 
 
-def test_a_study_may_be_stopped_before_its_first_step():
+def test_study_may_be_stopped_before_first_step():
     there = begun()
     stop(there, PLAN)
     govern(there, f"{STUDY}s")
@@ -239,7 +239,7 @@ def test_a_second_governor_may_come_at_any_time(nth):
 
 
 @pytest.mark.parametrize("nth", WRITES)
-def test_a_sweep_that_removes_idle_runs_from_the_list_loses_none(nth):
+def test_sweep_that_removes_idle_runs_loses_none(nth):
     there = begun()
 
     def sweep():
@@ -253,7 +253,7 @@ def test_a_sweep_that_removes_idle_runs_from_the_list_loses_none(nth):
 
 
 @pytest.mark.parametrize("nth", range(1, 4))
-def test_a_command_that_was_killed_while_it_began_a_study_goes_on(nth):
+def test_command_killed_while_starting_study_continues(nth):
     there = Deployment()
     there.write_runs()
     there.at, there.deadly = there.written + nth, True
@@ -264,7 +264,7 @@ def test_a_command_that_was_killed_while_it_began_a_study_goes_on(nth):
     there.finish()
 
 
-def test_a_governor_that_is_overtaken_again_and_again_leaves():
+def test_repeatedly_overtaken_governor_leaves():
     there = begun()
 
     def overtaken(write):
@@ -275,7 +275,7 @@ def test_a_governor_that_is_overtaken_again_and_again_leaves():
         govern(there, f"{STUDY}s")
 
 
-def test_a_study_that_does_not_exist_is_removed_from_the_list():
+def test_missing_study_is_removed_from_list():
     there = Deployment()
     there.live.commit(f"{STUDY}no", b"coordinator:1", 0)
     assert govern(there, f"{STUDY}no")["left"] == "nobody"
@@ -293,7 +293,7 @@ def test_events_that_cannot_be_sent_do_no_harm():
     there.finish()
 
 
-def test_a_run_keeps_to_what_its_study_grants_until_it_is_over():
+def test_run_keeps_to_grant_of_study():
     there = begun()
     govern(there, f"{STUDY}s")
     plan = run_manifest.read(there.ledgers["s.r0"]).plan()
@@ -305,7 +305,7 @@ def test_a_run_keeps_to_what_its_study_grants_until_it_is_over():
     assert limited(there, f"{STUDY}s", plan)[0] == plan
 
 
-def test_a_run_that_is_resumed_stays_in_its_study():
+def test_resumed_run_stays_in_study():
     there = begun()
     manifest = run_manifest.read(there.ledgers["s.r0"])
     run_manifest.write(there.ledgers["s.r0"], msgspec.structs.replace(manifest, study=""))

@@ -34,7 +34,7 @@ def test_owners_share_by_weight_and_their_runs_equally():
     assert divide({"a1": "a", "a2": "a", "b1": "b"}, {"a": 1.0, "b": 2.0}, 12) == {"a1": 2, "a2": 2, "b1": 8}
 
 
-def test_every_run_at_work_has_a_function_however_little_its_owner_weighs():
+def test_every_active_run_has_function_for_any_weight():
     assert divide({"a": "a", "b": "b"}, {"a": 1e6, "b": 1.0}, 2) == {"a": 1, "b": 1}
 
 
@@ -47,7 +47,7 @@ WEIGHTS = st.fixed_dictionaries({owner: st.floats(0.01, 100.0) for owner in "abc
 
 
 @given(OWNERS, WEIGHTS, st.integers(0, 40))
-def test_shares_are_the_width_and_more_weight_is_no_less(owners, weights, more):
+def test_shares_fill_width_and_grow_with_weight(owners, weights, more):
     by_run = {f"r{index}": owner for index, owner in enumerate(owners)}
     shares = divide(by_run, weights, len(by_run) + more)
     assert sum(shares.values()) == len(by_run) + more and min(shares.values()) >= 1
@@ -58,7 +58,7 @@ def test_shares_are_the_width_and_more_weight_is_no_less(owners, weights, more):
             assert each[one] <= each[other] or shares[one] >= shares[other]
 
 
-def test_the_share_of_a_run_that_ended_is_lent_to_the_others():
+def test_share_of_ended_run_is_lent():
     plan = plan_of({"a": "a", "b": "b"}, 8)
     state = advance(plan, initial_state(plan), {})
     assert [state.live[run].width for run in "ab"] == [4, 4]
@@ -67,12 +67,12 @@ def test_the_share_of_a_run_that_ended_is_lent_to_the_others():
     assert advance(plan, after, {"b": finished()}).is_over(plan)
 
 
-def test_runs_of_all_owners_begin_although_one_is_listed_first():
+def test_runs_of_all_owners_begin_in_any_order():
     plan = plan_of({"a1": "a", "a2": "a", "a3": "a", "b1": "b"}, 2)
     assert list(advance(plan, initial_state(plan), {}).live) == ["a1", "b1"]
 
 
-def test_no_more_runs_are_at_work_than_the_file_says():
+def test_active_runs_stay_within_limit_of_file():
     plan = plan_of(dict.fromkeys(["r1", "r2", "r3"], "a"), 10, at_work=2)
     live = advance(plan, initial_state(plan), {}).live
     assert {run: grant.width for run, grant in live.items()} == {"r1": 5, "r2": 5}
@@ -93,7 +93,7 @@ def test_an_owner_has_no_more_than_its_cap():
 
 
 @given(OWNERS, st.integers(1, 5), st.floats(0.01, 100.0), st.floats(0.01, 100.0), st.data())
-def test_bills_and_grants_never_pass_the_caps_and_grants_never_shrink(owners, width, cap, own_cap, data):
+def test_bills_and_grants_stay_within_caps(owners, width, cap, own_cap, data):
     plan = plan_of({f"r{index}": owner for index, owner in enumerate(owners)}, width, dollars=cap, caps={"a": own_cap})
     state = advance(plan, initial_state(plan), {})
     for _ in range(100):
@@ -112,7 +112,7 @@ def test_bills_and_grants_never_pass_the_caps_and_grants_never_shrink(owners, wi
         assert sum(grant.width for grant in state.live.values()) in (0, width)
 
 
-def test_the_state_of_a_study_reads_as_it_was_written():
+def test_study_state_round_trips():
     plan = plan_of({"a": "a", "b": "b"}, 1, dollars=1.0)
     state = advance(plan, initial_state(plan), {})
     assert msgspec.json.decode(msgspec.json.encode(state), type=type(state)) == state

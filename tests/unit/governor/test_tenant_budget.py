@@ -32,7 +32,7 @@ def most(purse, run):
     return float(purse.shares[run].most)
 
 
-def test_runs_divide_the_rest_and_get_nothing_that_others_hold():
+def test_runs_divide_rest_without_amounts_held_by_others():
     purse = begin(begin(limited(day=10), "a"), "b")
     # The first run may still spend all, so the second gets nothing before the first ends its turn.
     assert (most(purse, "a"), most(purse, "b")) == (10, 0)
@@ -46,7 +46,7 @@ def test_runs_divide_the_rest_and_get_nothing_that_others_hold():
     assert most(begin(end(purse, "a", 3.5, is_live=False), "b"), "b") == 6.5
 
 
-def test_a_new_day_has_its_own_dollars_and_the_month_goes_on():
+def test_new_day_has_own_dollars_within_month():
     purse = end(begin(limited(day=10, month=15), "a", bill=Decimal(100)), "a", 109, is_live=False)
     purse = begin(purse, "a", NEXT)
     assert most(purse, "a") == 109 + min(10, 15 - 9)
@@ -85,7 +85,7 @@ class Contested(MemoryLedger):
         return super().commit(item, body, version)
 
 
-def test_an_allowance_names_the_period_and_is_written_in_spite_of_others():
+def test_allowance_names_period_and_survives_concurrent_writes():
     ledger = Contested()
     assert shared.enter(ledger, "a", lambda: NONE, DAY) is None
     shared.change(ledger, lambda _: limited(day="2.50", month=60))
@@ -100,7 +100,7 @@ def test_an_allowance_names_the_period_and_is_written_in_spite_of_others():
 
 
 @pytest.mark.parametrize(("placement", "dollars"), [("packed", "0.0003"), ("split", "0.0005")])
-def test_a_run_stops_within_its_allowance_and_goes_on_with_the_same_objects(placement, dollars):
+def test_run_stops_within_allowance_and_continues_equally(placement, dollars):
     plan = make_plan("stop.rounds=8", f"placement.rule={placement}")
     whole = World(plan).finish()
     allowance = shared.Allowance(Decimal(dollars), "used up", grows=False)

@@ -31,7 +31,7 @@ def graded(**judge):
     return convert({"task": {"name": "toy/signal", "judge": "judge"}, "resources": {"judge": judge}}, "a test")
 
 
-def test_a_run_begins_with_the_modules_that_it_names_and_those_that_they_import(here):
+def test_run_records_named_modules_and_their_imports(here):
     write("recorded_judge.py", "import json\nfrom recorded_rubrics.short import score\n")
     write("recorded_rubrics/__init__.py", "from . import words\n")
     write("recorded_rubrics/words.py", "")
@@ -44,7 +44,7 @@ def test_a_run_begins_with_the_modules_that_it_names_and_those_that_they_import(
     assert CodeRecord(here, "r").files == record.files
 
 
-def test_a_run_begins_with_the_program_that_a_command_starts(here):
+def test_run_records_program_started_by_command(here):
     write("recorded_program.py", "import recorded_beside\n")
     beside, data = write("recorded_beside.py", ""), write("weights.txt", "1")
     record = CodeRecord(here, "r")
@@ -53,7 +53,7 @@ def test_a_run_begins_with_the_program_that_a_command_starts(here):
     assert any(Path(name).name.startswith("python3") for name in record.files)
 
 
-def test_the_first_value_is_the_run_s_and_another_is_refused_in_one_line(here):
+def test_first_value_counts_and_other_value_is_refused(here):
     record = CodeRecord(here, "r")
     assert record.refusal({"rewards.py": "1"}, "") == ""
     line = CodeRecord(here, "r").refusal({"rewards.py": "2"}, "")
@@ -61,7 +61,7 @@ def test_the_first_value_is_the_run_s_and_another_is_refused_in_one_line(here):
     assert record.refusal({"rewards.py": "1", "levels.txt": "3"}, "") == ""
 
 
-def test_a_file_that_the_run_s_processes_write_is_compared_no_more(here):
+def test_files_written_by_run_processes_are_not_compared(here):
     record, value = CodeRecord(here, "r"), write("best.json", "1")
     assert record.refusal({"best.json": value}, "") == ""
     assert record.refusal({"best.json": WRITTEN, "episode.txt": WRITTEN}, "") == ""
@@ -72,7 +72,7 @@ def test_a_file_that_the_run_s_processes_write_is_compared_no_more(here):
     assert again.files == {"best.json": WRITTEN}
 
 
-def test_a_module_that_was_loaded_before_it_was_edited_is_refused_where_the_run_has_it(here):
+def test_module_loaded_before_edit_is_refused(here):
     record = CodeRecord(here, "r")
     assert record.refusal({"env.py": "2"}, "") == ""
     assert record.refusal({f"{LOADED}env.py": "2", f"{LOADED}of_another_run.py": "1"}, "") == ""
@@ -81,7 +81,7 @@ def test_a_module_that_was_loaded_before_it_was_edited_is_refused_where_the_run_
     assert record.files == {"env.py": "2"}
 
 
-def test_another_machine_must_have_the_files_of_this_one(here):
+def test_other_machine_must_have_same_files(here):
     value = write("env_of_this_machine.py", "")
     record = CodeRecord(here, "r")
     line = record.refusal({"env_of_this_machine.py": "1"}, "far")
@@ -102,7 +102,7 @@ def test_changes_since_are_named_and_can_be_accepted(here):
     assert [change.after for change in record.changes()] == [ABSENT]
 
 
-def test_a_kept_answer_may_come_from_code_that_the_run_had_before(here):
+def test_cached_answer_may_come_from_earlier_code(here):
     before = write("rubric_accepted.py", "1")
     record = CodeRecord(here, "r")
     assert record.refusal({"rubric_accepted.py": before}, "") == ""
@@ -112,7 +112,7 @@ def test_a_kept_answer_may_come_from_code_that_the_run_had_before(here):
     assert "in a kept answer" in record.refusal({f"{KEPT}rubric_accepted.py": "3"}, "")
 
 
-def test_the_runs_of_a_study_have_the_same_code(here):
+def test_study_runs_have_same_code(here):
     write("rubric_of_a_study.py", "")
     write("judge_of_a_study.py", "import rubric_of_a_study\n")
     config = graded(serve="judge_of_a_study:grade")
@@ -125,7 +125,7 @@ def test_the_runs_of_a_study_have_the_same_code(here):
     assert not (here / "two" / "code.json").exists()
 
 
-def test_a_study_s_run_is_refused_for_data_that_an_earlier_run_has_read(here):
+def test_study_run_is_refused_for_changed_data(here):
     (here / "one").mkdir()
     value = write("levels_of_a_study.txt", "1")
     config = graded(serve="json:loads")
@@ -135,7 +135,7 @@ def test_a_study_s_run_is_refused_for_data_that_an_earlier_run_has_read(here):
     assert "levels_of_a_study.txt was" in CodeRecord(here / "two", "two", CodeRecord(here, "")).begin(config)
 
 
-def test_a_file_that_was_edited_while_a_task_read_it_is_refused_from_the_first_answer_on(tmp_path):
+def test_file_edited_during_task_is_refused(tmp_path):
     record = CodeRecord(tmp_path, "r")
     assert record.refusal({"mine.py": "0a, 1b"}, "").startswith("mine.py was 0a and is 1b; put it back")
     assert record.files == {}

@@ -71,7 +71,7 @@ def test_modules_their_helpers_and_data_are_told_once(user, watched):
     assert watched(lambda: (user / "levels_here.txt").read_text()) == {}
 
 
-def test_a_file_that_is_edited_later_has_another_value(user, watched):
+def test_later_edited_file_has_other_value(user, watched):
     before = write(user / "levels_edited.txt", "1")
     path = user / "levels_edited.txt"
     assert watched(path.read_text) == {"levels_edited.txt": digest(before)}
@@ -79,7 +79,7 @@ def test_a_file_that_is_edited_later_has_another_value(user, watched):
     assert watched(path.read_text) == {"levels_edited.txt": digest(after)}
 
 
-def test_a_file_that_is_edited_between_two_readings_of_a_task_has_both_values(user, watched):
+def test_file_edited_between_readings_has_both_values(user, watched):
     path = user / "levels_both.txt"
 
     def task():
@@ -92,7 +92,7 @@ def test_a_file_that_is_edited_between_two_readings_of_a_task_has_both_values(us
     assert watched(task) == {"levels_both.txt": f"{digest('1')}, {digest('2')}", "levels_old.txt": WRITTEN}
 
 
-def test_a_module_that_was_edited_within_the_second_is_compiled_again(user, watched):
+def test_module_edited_within_second_is_recompiled(user, watched):
     """Python compares whole seconds and sizes: by its cache the module is the old one."""
     path, old = user / "edited_within_the_second.py", "VALUE = 1\n"
     write(path, old)
@@ -104,7 +104,7 @@ def test_a_module_that_was_edited_within_the_second_is_compiled_again(user, watc
     assert sys.modules["edited_within_the_second"].VALUE == 2
 
 
-def test_what_the_process_has_written_is_told_as_such_and_what_its_programs_have_written_is_its_own(user, watched):
+def test_files_written_by_process_are_reported_as_written(user, watched):
     def task():
         (user / "written_here.txt").write_text("1")
         (user / "written_here.txt").read_text()
@@ -114,7 +114,7 @@ def test_what_the_process_has_written_is_told_as_such_and_what_its_programs_have
     assert watched(task) == {"written_here.txt": WRITTEN}
 
 
-def test_a_file_that_was_read_and_is_written_later_is_told_again(user, watched):
+def test_file_read_then_written_is_reported_again(user, watched):
     content = write(user / "best_here.txt", "1")
     assert watched((user / "best_here.txt").read_text) == {"best_here.txt": digest(content)}
     assert watched(lambda: (user / "best_here.txt").write_text("2")) == {"best_here.txt": WRITTEN}
@@ -135,13 +135,13 @@ def test_a_database_counts_where_it_is_only_read(user, watched):
     }
 
 
-def test_notes_in_a_package_s_folder_are_no_data(user):
+def test_notes_in_package_folder_are_no_data(user):
     for name in ("README.md", "train.toml", "trials.ipynb", "nohup.out", "map.xml"):
         write(user / "package_here" / name, "1")
     assert [*data_below(str(user / "package_here"))] == [str(user / "package_here" / "map.xml")]
 
 
-def test_a_module_that_a_process_loaded_before_a_run_is_told_as_it_was_then(user):
+def test_early_loaded_module_is_reported_with_old_value(user):
     files, path = ForeignFiles(), user / "edited_in_a_notebook.py"
     old = write(path, "VALUE = 1\n")
     with files.watching():
@@ -158,7 +158,7 @@ def test_a_module_that_a_process_loaded_before_a_run_is_told_as_it_was_then(user
     assert files.news("four") == {}
 
 
-def test_a_file_that_is_looked_for_and_not_there_is_told(user, watched):
+def test_missing_file_that_is_looked_for_is_reported(user, watched):
     def task():
         with pytest.raises(FileNotFoundError):
             (user / "overrides.txt").read_text()
@@ -168,7 +168,7 @@ def test_a_file_that_is_looked_for_and_not_there_is_told(user, watched):
     assert watched((user / "overrides.txt").read_text) == {"overrides.txt": digest("1")}
 
 
-def test_a_program_is_told_with_the_modules_beside_it(user, watched):
+def test_program_is_reported_with_modules_next_to_it(user, watched):
     program = write(user / "judge_program.py", "from rubric_beside import score\nprint(score)\n")
     rubric = write(user / "rubric_beside.py", "import json\nscore = 1\n")
     news = watched(lambda: subprocess.run([sys.executable, "judge_program.py"], check=True, stdout=subprocess.DEVNULL))
@@ -176,7 +176,7 @@ def test_a_program_is_told_with_the_modules_beside_it(user, watched):
     assert beside_script(str(user / "judge_program.py")) == [str(user / "rubric_beside.py")]
 
 
-def test_data_of_a_package_is_told_before_anybody_opens_it(user, watched):
+def test_package_data_is_reported_before_opening(user, watched):
     write(user / "a_user_s_package" / "__init__.py", "")
     write(user / "a_user_s_package" / "scene.xml", "<a/>")
     write(user / "a_user_s_package" / "run.log", "1")
@@ -184,7 +184,7 @@ def test_data_of_a_package_is_told_before_anybody_opens_it(user, watched):
     assert news == {"a_user_s_package/__init__.py": digest(""), "a_user_s_package/scene.xml": digest("<a/>")}
 
 
-def test_an_installed_package_has_a_value_of_its_sources(user, watched, shell):
+def test_installed_package_has_value_of_its_sources(user, watched, shell):
     place = user / "lib" / "site-packages"
     place.mkdir(parents=True)
     shell.import_from(place)

@@ -70,7 +70,7 @@ def test_the_process_rounds_outside_as_it_did():
 
 
 @known_layout
-def test_what_a_library_sets_when_it_is_loaded_is_put_back():
+def test_settings_changed_by_library_import_are_restored():
     flush = {"x86_64": 0x8040, "aarch64": 1 << 24, "arm64": 1 << 24}[os.uname().machine]
     with ProcessGuard("theirs", "one") as kept, restore_arithmetic_after("theirs, make"):
         *rest, control = ARITHMETIC.read()
@@ -80,7 +80,7 @@ def test_what_a_library_sets_when_it_is_loaded_is_put_back():
 
 
 @known_layout
-def test_rounding_that_changes_in_some_calls_only_is_refused():
+def test_rounding_that_changes_in_some_calls_is_refused():
     with ProcessGuard("theirs", "one"):
         for _ in range(2):  # as ever: its numbers do not depend on how long the process has lived
             with restore_arithmetic_after("theirs, always"):
@@ -95,7 +95,7 @@ def test_rounding_that_changes_in_some_calls_only_is_refused():
         assert third() == -11184811.0
 
 
-def test_numpy_warns_as_by_default_within_and_as_before_outside():
+def test_numpy_warnings_are_default_inside_and_restored_outside():
     with np.errstate(all="ignore"):
         before = np.geterr()
         with ProcessGuard("theirs", "one") as kept:
@@ -107,7 +107,7 @@ def test_numpy_warns_as_by_default_within_and_as_before_outside():
     assert "numpy's error state" in kept.remarks()[0]
 
 
-def test_files_variables_signals_and_filters_are_ours_again_and_theirs_when_they_are_called_again(tmp_path, shell):
+def test_files_variables_signals_and_filters_are_switched_back(tmp_path, shell):
     shell.cd(tmp_path)
     (tmp_path / "theirs").mkdir()
     stdout, limit, handler = sys.stdout, sys.getrecursionlimit(), signal.getsignal(signal.SIGUSR1)
@@ -158,7 +158,7 @@ def test_to_import_torch_changes_nothing(shell):
 
 
 @pytest.mark.slow
-def test_a_network_of_torch_in_training_makes_no_process_foreign():
+def test_torch_training_makes_no_process_foreign():
     """In a fresh one: what has been imported here is known."""
     pytest.importorskip("torch")
     code = (
@@ -201,7 +201,7 @@ def test_torch_computes_as_by_default():
         ),
     ],
 )
-def test_work_with_replaced_functions_is_refused_and_other_runs_have_the_right_ones(owner, name, said):
+def test_work_with_replaced_functions_is_refused_elsewhere_unaffected(owner, name, said):
     original = getattr(owner, name)
     with ProcessGuard("theirs", f"replaces {name}"), pytest.raises(ProcessChanged, match=f"theirs replaces .*{said}"):
         setattr(owner, name, lambda *_: 7)
@@ -214,7 +214,7 @@ def test_work_with_replaced_functions_is_refused_and_other_runs_have_the_right_o
         restore()
 
 
-def test_a_replaced_function_is_put_back_after_an_error_too():
+def test_replaced_function_is_restored_after_error():
     original = np.tanh
     with pytest.raises(ZeroDivisionError), ProcessGuard("theirs", "fails"):
         np.tanh = None
@@ -232,7 +232,7 @@ def test_functions_that_compute_nothing_may_be_replaced():
         builtins.print = original
 
 
-def test_a_process_is_foreign_from_the_first_import_on_that_is_not_ours(shell):
+def test_process_is_foreign_from_first_user_import(shell):
     imports = foreign_imports.Imports()
     imports.expect()
     assert not imports.look()

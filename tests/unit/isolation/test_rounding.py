@@ -40,7 +40,7 @@ def changed():
 
 
 @pytest.mark.parametrize("bits", ROUNDINGS)
-def test_a_process_that_does_not_round_to_nearest_is_refused_in_one_line(marless, changed, bits):
+def test_process_that_rounds_otherwise_is_refused(marless, changed, bits):
     registers = changed(bits)
     for command in (["train", *SMALL], ["doctor"], ["config"]):
         said = marless(*command)
@@ -55,7 +55,7 @@ def test_a_process_that_does_not_round_to_nearest_is_refused_in_one_line(marless
 
 
 @pytest.mark.parametrize("bits", DROPS)
-def test_a_process_that_drops_numbers_near_zero_computes_with_them_and_is_told(marless, changed, bits):
+def test_process_that_flushes_denormals_is_corrected_and_told(marless, changed, bits):
     registers = changed(bits)
     said = marless("config")
     assert said.code == 0 and "made the processor drop numbers near zero" in said.err[0]
@@ -72,7 +72,7 @@ def test_a_process_as_it_begins_is_told_nothing(marless):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not IS_X86, reason="the number of the rounding mode is of x86")
-def test_workers_that_round_otherwise_when_they_begin_come_to_the_same_weights(marless, shell, tmp_path, processes):
+def test_workers_with_other_initial_rounding_give_same_weights(marless, shell, tmp_path, processes):
     assert marless("train", *SMALL, "--run", "plain", "--workers", "1").code == 0
     (tmp_path / "site").mkdir()
     (tmp_path / "site/sitecustomize.py").write_text(SITE.format(0xC00))

@@ -53,7 +53,7 @@ def test_rounds_and_evaluations_are_at_their_environment_steps(tmp_path, client,
     assert first.timestamp == 1_700_000_002_000
 
 
-def test_a_log_that_goes_on_has_every_point_once(tmp_path, client, request):
+def test_continued_mlflow_log_has_every_point_once(tmp_path, client, request):
     write(tmp_path, [point for number in (1, 2) for point in points(line(number), AGENTS)])
     # Of a round that was trained again before its commit the times differ, and it is there already.
     write(tmp_path, [point for number in (1, 2, 3) for point in points(line(number, seconds=7.0), AGENTS)])
@@ -62,7 +62,7 @@ def test_a_log_that_goes_on_has_every_point_once(tmp_path, client, request):
     assert history(client, run, "time/seconds") == [(100, 2.0), (200, 4.0), (300, 7.0)]
 
 
-def test_settings_and_policies_are_kept_and_a_raised_limit_is_no_fault(tmp_path, client, request):
+def test_settings_and_policies_are_kept_after_raised_limit(tmp_path, client, request):
     (tmp_path / "policies.safetensors").write_bytes(b"weights")
     settings = {f"task.options.{number}": number for number in range(150)}
     write(tmp_path, points(line(1), AGENTS), [tmp_path / "policies.safetensors"], **settings, **{"stop.rounds": 4})
@@ -72,7 +72,7 @@ def test_settings_and_policies_are_kept_and_a_raised_limit_is_no_fault(tmp_path,
     assert [found.path for found in client.list_artifacts(run.info.run_id)] == ["policies.safetensors"]
 
 
-def test_names_that_mlflow_refuses_are_there_with_the_sign_replaced(tmp_path, client, request):
+def test_names_refused_by_mlflow_have_sign_replaced(tmp_path, client, request):
     found = msgspec.structs.replace(line(1), agent_returns=(1.0, 2.0))
     write(tmp_path, points(found, ("robot#1", "robot_1")), **{"task.options.a(b)": 3})
     run = run_of(client, request)

@@ -47,13 +47,13 @@ def test_no_two_of_many_names_are_the_same():
     assert len(Names(_valid_name).of(given)) == len(given)
 
 
-def test_it_is_told_in_a_line_with_one_example():
+def test_renamed_names_are_told_with_one_example():
     assert renaming_text("mlflow", {"robot#1": "robot_1", "robot#2": "robot_2"}) == (
         "mlflow does not take every name: 'robot#1' is 'robot_1' there, and 1 more"
     )
 
 
-def test_names_of_agents_take_no_scalar_of_ours_and_can_be_encoded():
+def test_agent_names_hide_no_scalar_and_are_encodable():
     found = msgspec.structs.replace(line(1), agent_returns=(5.0, 6.0))
     (point,) = points(found, ("train", "b\ud800\n"))
     assert point.scalars["return/train"] == found.return_mean != 5.0

@@ -24,7 +24,7 @@ def write(tmp_path):
     return write
 
 
-def test_a_round_is_a_row_with_the_scalars_under_the_names_that_the_guide_lists(write):
+def test_round_is_row_with_documented_scalar_names(write):
     (row,) = write(*points(line(1), AGENTS))
     assert {name: float(value) for name, value in row.items()} == {
         "env_steps": 100,
@@ -50,7 +50,7 @@ def test_a_round_is_a_row_with_the_scalars_under_the_names_that_the_guide_lists(
     }
 
 
-def test_an_evaluation_is_in_the_row_of_the_round_that_trained_its_policies(write):
+def test_evaluation_is_in_row_of_its_training_round(write):
     # Those that sampled round 2 are those after round 1, and their episodes returned -2 and -1.
     rows = write(*points(line(1), AGENTS), *points(line(2, evaluation=played(1, -2.0, -1.0)), AGENTS))
     assert [(row["env_steps"], row["return/eval"], row["time/round"]) for row in rows] == [
@@ -59,7 +59,7 @@ def test_an_evaluation_is_in_the_row_of_the_round_that_trained_its_policies(writ
     ]
 
 
-def test_the_evaluation_of_the_final_policies_is_in_the_last_row(write):
+def test_final_evaluation_is_in_last_row(write):
     final = evaluation_point(2, 200, 4.0, -0.5, {"adversary": 3.0}, {"win": 0.75}, absolute=-0.25)
     *_, last = write(*points(line(1), AGENTS), *points(line(2), AGENTS), final)
     assert last["time/round"] == "2"
@@ -71,12 +71,12 @@ def test_the_evaluation_of_the_final_policies_is_in_the_last_row(write):
     ]
 
 
-def test_a_round_without_an_episode_leaves_its_returns_empty(write):
+def test_round_without_episode_has_empty_returns(write):
     *_, last = write(*points(line(1), AGENTS), *points(line(2, return_mean=None, agent_returns=()), AGENTS))
     assert last["return/train"] == last["return/agent_0"] == "" and last["time/round"] == "2"
 
 
-def test_a_log_that_goes_on_has_every_row_once(write):
+def test_continued_log_has_every_row_once(write):
     rounds = [point for number in (1, 2, 3) for point in points(line(number), AGENTS)]
     write(*rounds)
     assert [row["env_steps"] for row in write(*rounds[:2])] == ["100", "200"]

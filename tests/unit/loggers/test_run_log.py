@@ -107,7 +107,7 @@ def test_names_that_a_store_refuses_are_told_once(marless, monkeypatch):
         assert said.code == 0 and len(told) == 1 and "'return/train' is 'return_train' there, and" in told[0]
 
 
-def test_a_run_has_a_row_for_every_round_and_its_final_return_in_the_last(marless):
+def test_run_has_row_per_round_and_final_return(marless):
     assert marless.train("first", CSV).code == 0
     found = json.loads((progress("first").parent / "summary.json").read_text())
     lines = [json.loads(text) for text in (progress("first").parent / "metrics.jsonl").read_text().splitlines()]
@@ -121,14 +121,14 @@ def test_a_run_has_a_row_for_every_round_and_its_final_return_in_the_last(marles
     assert float(evaluations[3]) == pytest.approx(found["final_return"]["mean"])
 
 
-def test_weights_and_journal_are_the_same_with_a_log_and_with_one_that_fails(marless, failing):
+def test_failing_log_changes_no_weight_or_journal(marless, failing):
     plain, logged = marless.train("plain"), marless.train("logged", CSV)
     assert (plain.code, logged.code) == (0, 0)
     assert weights("plain") == weights("logged")
     assert journal("plain") == journal("logged")
 
 
-def test_a_log_that_takes_nothing_holds_up_neither_training_nor_its_end(marless, monkeypatch):
+def test_blocked_log_delays_neither_training_nor_end(marless, monkeypatch):
     release = Event()
     monkeypatch.setattr(progress_csv, "LOGGER", Stuck(release))
     monkeypatch.setattr(run_log, "PATIENCE_S", 0.1)
@@ -141,7 +141,7 @@ def test_a_log_that_takes_nothing_holds_up_neither_training_nor_its_end(marless,
     assert json.loads((progress("first").parent / "summary.json").read_text())["rounds"] == 4
 
 
-def test_secrets_of_the_environment_are_no_settings_of_a_log(marless, shell):
+def test_environment_secrets_are_not_logged_settings(marless, shell):
     shell.export(MY_TOKEN="correct-horse-battery")
     marless.train("first")
     folder = RunFolder(Path("runs/first"))
@@ -151,7 +151,7 @@ def test_secrets_of_the_environment_are_no_settings_of_a_log(marless, shell):
     assert (settings["task.options.key"], settings["task.name"]) == ("<MY_TOKEN>", "toy/signal")
 
 
-def test_runs_that_are_logged_elsewhere_are_compared_as_one_setting(marless):
+def test_differently_logged_runs_are_compared_as_one(marless):
     marless.train("plain")
     marless.train("logged", CSV)
     folders = [RunFolder(Path("runs") / name) for name in ("plain", "logged")]
@@ -161,7 +161,7 @@ def test_runs_that_are_logged_elsewhere_are_compared_as_one_setting(marless):
     assert plain == logged and plain["task.name"] == "toy/signal"
 
 
-def test_every_run_of_a_study_has_a_log_of_its_own_in_the_group_of_the_study(marless):
+def test_study_runs_have_own_logs_in_group(marless):
     settings = "\n".join(f"base.{text}" for text in (*SMALL, CSV) if not text.startswith("task"))
     Path("lr.toml").write_text(f'seeds = "1-2"\nbase.task.name = "toy/signal"\n{settings}\n')
     assert marless("study", "lr.toml", "--workers", "1").code == 0
@@ -178,19 +178,19 @@ def test_a_log_that_fails_is_reported_once(marless, failing):
     assert len(reported) == 1 and "marless log first --to csv" in reported[0]
 
 
-def test_a_resumed_run_goes_on_in_the_same_log(marless):
+def test_resumed_run_continues_same_log(marless):
     marless.train("first", CSV)
     assert marless("resume", "first", "stop.rounds=6").code == 0
     assert [number for (number,) in rows("first", "time/round")] == ["1", "2", "3", "4", "5", "6"]
 
 
-def test_a_run_may_be_logged_from_its_resume_on_with_the_rounds_before(marless):
+def test_run_logged_after_resume_has_earlier_rounds(marless):
     marless.train("first")
     assert marless("resume", "first", "stop.rounds=6", CSV).code == 0
     assert [number for (number,) in rows("first", "time/round")] == ["1", "2", "3", "4", "5", "6"]
 
 
-def test_a_finished_run_is_logged_afterwards_as_it_would_have_been_while_it_trained(marless):
+def test_finished_run_is_logged_as_during_training(marless):
     marless.train("first", CSV)
     during = progress("first").read_bytes()
     progress("first").unlink()
@@ -206,13 +206,13 @@ def test_a_logger_that_fails_afterwards_is_an_error(marless, failing):
     assert said.err == ["marless: first could not be logged in csv: the server is gone"]
 
 
-def test_an_unknown_logger_is_refused_before_a_run_begins(marless):
+def test_unknown_logger_is_refused_before_run_begins(marless):
     said = marless.train("first", 'log.to=["tensorbord"]')
     assert said.code == 2 and "there is no logger tensorbord; known are csv, tensorboard, wandb, mlflow" in said.err[0]
     assert not progress("first").parent.exists()
 
 
-def test_a_missing_package_is_refused_before_a_run_begins(marless, shell):
+def test_missing_package_is_refused_before_run_begins(marless, shell):
     shell.uninstall("tensorboardX")
     said = marless.train("first", 'log.to=["tensorboard"]')
     assert said.code == 2 and len(said.err) == 1
@@ -220,7 +220,7 @@ def test_a_missing_package_is_refused_before_a_run_begins(marless, shell):
     assert not progress("first").parent.exists()
 
 
-def test_a_logger_of_another_package_is_one_like_ours(marless, tmp_path, shell):
+def test_logger_of_other_package_equals_built_in(marless, tmp_path, shell):
     install(tmp_path / "site", shell, "my_logger")
     assert marless.train("first", 'log.to=["best"]').code == 0
     assert (progress("first").parent / "best.txt").read_text().endswith("steps\n")

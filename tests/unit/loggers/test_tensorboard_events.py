@@ -34,7 +34,7 @@ def read(tmp_path):
     return read
 
 
-def test_scalars_are_at_the_steps_of_their_rounds_and_evaluations(tmp_path, read):
+def test_scalars_are_at_steps_of_rounds_and_evaluations(tmp_path, read):
     write(tmp_path, [line(1), line(2, evaluation=played(1, -2.0, -1.0))])
     scalars = read().Scalars
     assert [(event.step, event.value, event.wall_time) for event in scalars("Return/train")] == [
@@ -53,14 +53,14 @@ def test_the_team_s_returns_come_first(tmp_path, read):
     assert {tag for tag in tags if tag.startswith("return/")} == {"return/agent_0", "return/agent_1"}
 
 
-def test_a_log_that_goes_on_has_every_point_once(tmp_path, read):
+def test_continued_tensorboard_log_has_every_point_once(tmp_path, read):
     write(tmp_path, [line(1), line(2), line(3)])
     write(tmp_path, [line(1), line(2, return_mean=-8.0)])
     assert sum(path.stat().st_size > 0 for path in (tmp_path / "tensorboard").iterdir()) == 1
     assert [(event.step, event.value) for event in read().Scalars("Return/train")] == [(100, -3.0), (200, -8.0)]
 
 
-def test_a_reader_that_was_open_before_forgets_what_it_read(tmp_path, read):
+def test_reader_opened_before_forgets_earlier_points(tmp_path, read):
     write(tmp_path, [line(1), line(2), line(3)])
     opened = read()
     write(tmp_path, [line(1), line(2)])

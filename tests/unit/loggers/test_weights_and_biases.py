@@ -65,7 +65,7 @@ def test_rounds_and_evaluations_are_at_their_environment_steps(tmp_path):
     assert {(axis.glob_name, axis.step_metric) for axis in axes} >= {("*", "env_steps")}
 
 
-def test_a_log_that_goes_on_has_every_point_once(tmp_path):
+def test_continued_wandb_log_has_every_point_once(tmp_path):
     write(tmp_path, [point for number in (1, 2) for point in points(line(number), AGENTS)])
     write(tmp_path, [point for number in (1, 2, 3) for point in points(line(number), AGENTS)])
     assert history(tmp_path, "env_steps", "return/train") == [(100, -3.0), (200, -6.0), (300, -9.0)]
@@ -81,14 +81,14 @@ def test_settings_and_policies_are_kept(tmp_path):
     assert "policies.safetensors" in [entry.path for found in artefacts for entry in found.manifest.contents]
 
 
-def test_the_command_line_which_may_hold_a_key_is_not_logged(tmp_path, monkeypatch):
+def test_command_line_that_may_hold_key_is_unlogged(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["marless", "train", "task.options.key=correct-horse-battery"])
     write(tmp_path, points(line(1), AGENTS))
     assert history(tmp_path, "env_steps") == [(100,)]
     assert not any(b"correct-horse" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
-def test_a_server_is_not_sent_the_points_that_it_has(tmp_path, monkeypatch):
+def test_server_is_not_sent_known_points(tmp_path, monkeypatch):
     begun = wandb.init
 
     class Continued:

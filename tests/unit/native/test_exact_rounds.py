@@ -33,7 +33,7 @@ INEXACT = (
 
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("name", HASHES)
-def test_a_round_has_one_hash_and_calls_nothing_inexact(name, layer_norm, monkeypatch):
+def test_round_has_one_hash_and_calls_nothing_inexact(name, layer_norm, monkeypatch):
     train = prepared(name, np.float32, own_start=True, engine="native", layer_norm=layer_norm)
     for module, function in INEXACT:
         monkeypatch.setattr(module, function, _refused(function))

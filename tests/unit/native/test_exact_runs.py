@@ -84,23 +84,23 @@ def test_every_run_with_a_published_hash_is_exact(run):
 
 
 @pytest.mark.parametrize("settings", NOT_EXACT, ids=lambda settings: "-".join(settings[1:]) or "numpy")
-def test_a_run_of_which_no_test_compares_all_is_not_exact(settings):
+def test_run_without_comparing_test_is_not_exact(settings):
     assert not is_exact(load(None, settings))
 
 
-def test_the_first_line_of_a_run_says_that_kernels_are_missing_where_they_would_compute_it():
+def test_first_line_reports_missing_kernels():
     remark = "" if are_built() else ", by numpy: no kernels can be used here, marless doctor says why"
     assert run_title("one", make_plan("algorithm.engine=numpy")) == f"one{remark}"
     for settings in ([NATIVE], ["algorithm.engine=numpy", "algorithm.recurrent=true"], ["algorithm.engine=torch"]):
         assert run_title("one", make_plan(*settings)) == "one"
 
 
-def test_nothing_is_said_of_kernels_where_functions_are_deployed_with_them():
+def test_deployed_functions_with_kernels_need_no_report():
     there = make_plan("algorithm.engine=numpy")
     assert run_title("one", replace(there, platform=there.platform.on_lambda())) == "one"
 
 
-def test_a_network_with_more_layers_than_kernels_take_is_computed_by_numpy_and_exact_up_to_there():
+def test_network_with_too_many_layers_uses_numpy():
     deepest = f"algorithm.hidden={[8] * (MOST_KERNEL_LAYERS - 1)}"
     assert is_exact(load(None, [NATIVE, deepest]))
     assert covers(Network((4, *[8] * (MOST_KERNEL_LAYERS - 1), 3)), np.zeros(1, np.float32))
@@ -119,7 +119,7 @@ def is_refused(*settings):
 @pytest.mark.parametrize(
     "algorithms", [("ippo", "mappo", "happo"), ("iql", "vdn", "qmix", "qplex", "pqn")], ids=lambda names: names[-1]
 )
-def test_every_setting_of_exact_runs_has_another_value_in_a_run_with_a_published_hash(algorithms):
+def test_exact_settings_vary_in_runs_with_published_hash(algorithms):
     runs = [load(None, [*PUBLISHED["settings"], *run["settings"]]) for run in PUBLISHED["runs"]]
     keys, changed = {key for name in algorithms for key in key_types(name)}, set[str]()
     for run in runs:
@@ -133,7 +133,7 @@ def test_every_setting_of_exact_runs_has_another_value_in_a_run_with_a_published
     assert {run.algorithm.name for run in runs} >= {*algorithms}
 
 
-def test_every_option_of_multi_particle_tasks_is_in_a_run_with_a_published_hash():
+def test_particle_options_are_in_runs_with_published_hash():
     runs = [load(None, [*PUBLISHED["settings"], *run["settings"]]) for run in PUBLISHED["runs"]]
     tasks = {name for name in BUILT_IN if name.startswith("mpe/")}
     assert {run.task.name for run in runs} >= tasks
@@ -155,20 +155,20 @@ def test_every_option_of_multi_particle_tasks_is_in_a_run_with_a_published_hash(
         ("rware/", WarehouseOptions, {"max_steps", "sides", "layout"}),
     ],
 )
-def test_every_option_of_games_is_in_a_run_with_a_published_hash(prefix, kind, others):
+def test_game_options_are_in_runs_with_published_hash(prefix, kind, others):
     runs = [load(None, [*PUBLISHED["settings"], *run["settings"]]) for run in PUBLISHED["runs"]]
     options = {option for run in runs if run.task.name.startswith(prefix) for option in run.task.options}
     assert options == {*kind.__struct_fields__} - others
 
 
-def test_a_task_of_another_package_is_not_exact_by_its_name():
+def test_task_of_other_package_is_not_exact():
     config = load(None, [NATIVE])
     assert is_exact(config)
     assert not is_exact(replace_field(config, task=replace_field(config.task, name="mpe/mine")))
 
 
 @needs_kernels
-def test_drivers_ask_for_kernels_and_processors_where_their_runs_need_them():
+def test_drivers_request_kernels_and_processors_that_runs_need():
     numpy, exact, native = (
         load(None, settings) for settings in (["algorithm.engine=numpy"], [NATIVE], [NATIVE, "task.name=toy/signal"])
     )
@@ -197,7 +197,7 @@ def study_badge(folder, search, engine, vary):
 
 @needs_kernels
 @pytest.mark.parametrize("search", [Search(), Search(parallel=1), Search(rule="random", settings=9, parallel=1)])
-def test_a_study_asks_of_workers_what_its_settings_need_now_and_later(search, tmp_path):
+def test_study_requests_needs_of_present_and_later_settings(search, tmp_path):
     exact, both = {"algorithm": {"gamma": [0.9, 0.8]}}, {"sharing": {"rule": ["none", "dynamic"]}}
     badges = [study_badge(tmp_path, search, engine, vary) for engine in ("numpy", "native") for vary in (exact, both)]
     here = provenance.machine()
@@ -205,7 +205,7 @@ def test_a_study_asks_of_workers_what_its_settings_need_now_and_later(search, tm
 
 
 @needs_kernels
-def test_a_study_whose_search_learns_asks_for_what_any_setting_may_need(tmp_path):
+def test_searching_study_requests_needs_of_any_setting(tmp_path):
     pytest.importorskip("optuna")
     search = Search(rule="optuna", settings=2, parallel=1)
     asked = study_badge(tmp_path, search, "numpy", {"algorithm": {"gamma": [0.9, 0.8]}})

@@ -22,7 +22,7 @@ SIZES = st.integers(0, 20)
 
 @fuzzed
 @given(st.data(), networks(), st.integers(1, 3), st.integers(1, 3), st.integers(0, 120))
-def test_outputs_of_agents_are_refused_or_of_their_shapes(data, network, agents, blocks, envs):
+def test_agent_outputs_are_refused_or_well_shaped(data, network, agents, blocks, envs):
     stack, inputs = arrays(data.draw, (agents, network.parameters), (agents, blocks, envs, network.sizes[0]))
     acting = is_called(NativeNetworks, network, [stack], [], None)
     outputs = acting and is_called(acting.outputs, inputs, None)
@@ -43,7 +43,7 @@ def test_outputs_of_agents_are_those_of_torch(data, network, agents, blocks, env
 
 @fuzzed
 @given(st.data(), networks(), networks(), st.integers(1, 3))
-def test_layers_of_another_network_are_refused_or_computed_as_in_numpy(data, network, other, agents):
+def test_foreign_layers_are_refused_or_equal_numpy(data, network, other, agents):
     flats = numbers(data.draw, (agents, network.parameters), is_finite=True) / 3
     of_agents = [network.layers(flat) for flat in flats]
     layers = [
@@ -63,7 +63,7 @@ def _stacked(*parameters):
 
 @fuzzed
 @given(st.data(), SIZES, SIZES, st.integers(0, 40))
-def test_a_choice_is_refused_or_one_that_there_is(data, agents, envs, actions):
+def test_choice_is_refused_or_existing(data, agents, envs, actions):
     shape = agents, envs
     logits, uniforms = arrays(data.draw, (*shape, actions), shape)
     with np.errstate(all="ignore"):
@@ -76,7 +76,7 @@ def test_a_choice_is_refused_or_one_that_there_is(data, agents, envs, actions):
 
 @fuzzed
 @given(st.data(), SIZES, st.integers(1, 20), st.integers(1, 40))
-def test_the_log_probability_of_a_choice_is_that_of_the_softmax(data, agents, envs, actions):
+def test_choice_log_probability_is_that_of_softmax(data, agents, envs, actions):
     logits = 4 * numbers(data.draw, (agents, envs, actions), is_finite=True)
     uniforms = np.random.default_rng(actions).random((agents, envs), np.float32)
     choices, log_p = NativeChoice(actions).draw(logits, None, uniforms)
@@ -93,7 +93,7 @@ def test_a_choice_among_no_actions_is_refused(actions):
 
 @fuzzed
 @given(st.data(), st.lists(SIZES, min_size=1, max_size=3))
-def test_exponentials_in_double_precision_are_refused_or_have_the_bytes_of_numpy(data, shape):
+def test_double_exponentials_are_refused_or_equal_numpy(data, shape):
     (array,) = arrays(data.draw, tuple(shape))
     array = array.astype(np.float64) * 300 if data.draw(st.integers(0, 3)) else array
     result = is_called(native_world.exp, array)
@@ -119,7 +119,7 @@ def bodies(draw, moves):
     st.integers(0, 2),
     st.integers(0, 20),
 )
-def test_a_world_of_any_bodies_has_the_bytes_of_numpys(data, agents, landmarks, goals, num_envs):
+def test_world_of_any_bodies_has_numpy_bytes(data, agents, landmarks, goals, num_envs):
     arguments = tuple(agents), tuple(landmarks), goals if landmarks else 0, 2, num_envs
     worlds = [kind(*arguments) for kind in (NativeWorld, ExactWorld)]
     place = numbers(data.draw, worlds[0].position.shape).astype(np.float64)

@@ -40,7 +40,7 @@ STEPS = st.integers(0, 2**40) | st.integers(-(2**66), 2**66)
 
 @fuzzed
 @given(st.data(), networks(), st.integers(1, 50))
-def test_passes_are_refused_or_come_to_numbers_of_their_shapes(data, network, rows):
+def test_passes_are_refused_or_give_shaped_numbers(data, network, rows):
     perceptron, size, out = NativePerceptron(network), (network.parameters,), network.outputs
     flat, inputs, grad_output, gradient = arrays(data.draw, size, (rows, network.sizes[0]), (rows, out), size)
     outputs = is_called(perceptron.forward, flat, inputs)
@@ -66,7 +66,7 @@ def test_passes_over_numbers_are_those_of_torch(data, network, rows):
 
 @fuzzed
 @given(st.data(), networks(), st.integers(1, 40), st.booleans())
-def test_a_pass_of_training_is_refused_or_leaves_numbers_as_they_were_given(data, network, rows, is_critic):
+def test_training_pass_is_refused_or_leaves_inputs(data, network, rows, is_critic):
     is_critic = is_critic and network.outputs == network.sizes[-1]
     network = replace(network, sizes=(*network.sizes[:-1], 1)) if is_critic else network
     draw, choices, size = data.draw, network.outputs, (network.parameters,)
@@ -96,7 +96,7 @@ def test_a_step_is_refused_or_taken(data, size):
 
 @fuzzed
 @given(st.data(), st.lists(st.integers(1, 30), min_size=1, max_size=3), st.sampled_from(["exp", "log", "tanh"]))
-def test_elementary_functions_are_those_of_numpy_for_every_number(data, shape, name):
+def test_elementary_functions_equal_numpy_for_every_number(data, shape, name):
     (array,) = arrays(data.draw, tuple(shape))
     with np.errstate(all="ignore"):
         exact = getattr(np, name)(array.astype(np.float32).astype(np.float64)).astype(np.float32).astype(array.dtype)
@@ -132,12 +132,12 @@ def test_elementary_functions_are_those_of_numpy_for_every_number(data, shape, n
         Network((5, 32, 16), front=attention_over(described(3, (2, 1, False), first_action=0))),
     ],
 )
-def test_a_network_that_the_kernels_do_not_cover_is_refused(network):
+def test_network_beyond_kernels_is_refused(network):
     with pytest.raises(ValueError, match="the kernels do not compute that"):
         room_for(network, 2, 1, trains=True)
 
 
-def test_rows_that_no_memory_holds_are_refused_and_leave_room_for_others():
+def test_rows_beyond_memory_are_refused_without_harm():
     network, rng = Network((3, 8, 2)), np.random.default_rng(1)
     perceptron, flat = NativePerceptron(network), rng.standard_normal(network.parameters).astype(np.float32)
     for rows in (2**27 + 1, 2**58):

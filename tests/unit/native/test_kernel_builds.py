@@ -42,7 +42,7 @@ def printed(*command):
 
 
 @needs_compiler
-def test_this_machine_comes_to_the_hashes_of_every_machine(tmp_path):
+def test_machine_reaches_hashes_of_every_machine(tmp_path):
     assert printed(compiled("train", tmp_path / "train", "-O1", "-march=native", *NO_WARNINGS)) == HASHES.split()
 
 
@@ -51,7 +51,7 @@ def test_this_machine_comes_to_the_hashes_of_every_machine(tmp_path):
 @ON_X86
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])
 @pytest.mark.parametrize("instructions", ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"])
-def test_every_level_and_instruction_set_gives_the_same_bytes(tmp_path, level, instructions):
+def test_every_level_and_instruction_set_gives_same_bytes(tmp_path, level, instructions):
     program = compiled("train", tmp_path / "train", level, f"-march={instructions}")
     if instructions == "x86-64-v4" and not _has_avx512():
         pytest.skip("this processor has no AVX-512")
@@ -64,7 +64,7 @@ def test_every_level_and_instruction_set_gives_the_same_bytes(tmp_path, level, i
 @pytest.mark.parametrize(
     "target", ["x86_64-linux-musl -mcpu=x86_64_v2", "x86_64-linux-musl -mcpu=x86_64_v3", "aarch64-linux-musl"]
 )
-def test_another_compiler_and_another_architecture_give_the_same_bytes(tmp_path, level, target):
+def test_other_compiler_and_architecture_give_same_bytes(tmp_path, level, target):
     program = compiled("train", tmp_path / "train", level, "-target", *target.split(), command=ZIG)
     machine, _, _ = target.partition("-")
     emulator = [] if machine == platform.machine() else [shutil.which(f"qemu-{machine}-static")]
@@ -82,7 +82,7 @@ def test_no_sanitizer_finds_anything(tmp_path, name, answer):
 
 
 @needs_compiler
-def test_rows_of_any_number_of_actions_are_written_alone(tmp_path):
+def test_rows_of_any_action_count_are_written_alone(tmp_path):
     assert printed(compiled("rows", tmp_path / "rows", "-O0", "-march=native")) == [SHAPES]
 
 
@@ -108,7 +108,7 @@ def test_a_library_knows_which_processors_have_its_instructions(tmp_path, proces
 @ON_X86
 @needs_kernels
 @pytest.mark.skipif(not shutil.which("objdump"), reason="apt-get install binutils shows instructions")
-def test_a_library_asks_for_instructions_by_older_ones_alone():
+def test_library_needs_no_newer_instructions_than_named():
     """Instructions of AVX begin with v, and the others are listed."""
     newer = re.compile(r"\t(v\w+|andn|bextr|bls\w+|bzhi|mulx|pdep|pext|rorx|[ls]zcnt|tzcnt|s[ah][rl]x|movbe|popcnt)\b")
     for variant in VARIANTS[platform.machine()]:
@@ -126,7 +126,7 @@ def test_a_library_asks_for_instructions_by_older_ones_alone():
 @pytest.mark.conformance
 @needs_zig
 @pytest.mark.parametrize(("machine", "of_header"), [("aarch64", 183), ("x86_64", 62)])  # elf.h
-def test_kernels_of_functions_are_small_and_the_same_in_every_build(tmp_path, machine, of_header):
+def test_function_kernels_are_small_and_reproducible(tmp_path, machine, of_header):
     once, again = (function_kernels.build(machine, tmp_path / name) for name in ("once", "again"))
     assert [file.read_bytes() for file in once] == [file.read_bytes() for file in again]
     for library in once[::2]:
@@ -170,7 +170,7 @@ def test_a_machine_without_a_compiler_is_told_so(tmp_path, shell):
         ("\udcff", "'\\udcff' cannot be started: No such file or directory"),
     ],
 )
-def test_a_compiler_that_cannot_compile_is_named_in_one_line(tmp_path, shell, cc, said):
+def test_failing_compiler_is_named_in_one_line(tmp_path, shell, cc, said):
     copy_sources(tmp_path)
     shell.export(CC=cc)
     files, fault = kernel_build.build(tmp_path)
@@ -189,7 +189,7 @@ def test_an_empty_variable_names_no_compiler(shell, cc):
 
 @needs_compiler
 @pytest.mark.skipif(len(VARIANTS.get(platform.machine(), ())) < 2, reason="there is one instruction set")
-def test_an_instruction_set_that_the_compiler_lacks_leaves_the_others(tmp_path):
+def test_missing_instruction_set_leaves_the_others(tmp_path):
     source = tmp_path / SOURCE.name
     source.write_text("int nothing;")
     lacking, known = VARIANTS[platform.machine()]
@@ -202,7 +202,7 @@ def test_an_instruction_set_that_the_compiler_lacks_leaves_the_others(tmp_path):
 
 @needs_compiler
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_a_folder_that_cannot_be_written_to_has_no_kernels(tmp_path):
+def test_read_only_folder_has_no_kernels(tmp_path):
     copy_sources(tmp_path)
     tmp_path.chmod(0o555)
     files, fault = kernel_build.build(tmp_path)
@@ -240,7 +240,7 @@ def test_a_file_that_is_no_library_is_named(tmp_path):
 
 
 @needs_compiler
-def test_a_source_that_cannot_be_compiled_leaves_the_library_that_is_there(tmp_path):
+def test_source_that_fails_to_compile_keeps_old_library(tmp_path):
     copy_sources(tmp_path)
     name = library_name(VARIANTS[platform.machine()][0])
     (tmp_path / name).write_bytes(b"earlier")

@@ -78,7 +78,7 @@ def test_the_known_answers_are_those_of_exact_arithmetic(kind):
         assert sum_of(exact_kernels.ANSWERS[kind]()) == right
 
 
-def test_the_exact_arithmetic_rounds_a_fused_product_and_sum_once():
+def test_exact_arithmetic_rounds_fused_product_sum_once():
     rng = np.random.default_rng(1)
     exponents = rng.integers(-20, 20, (3, 300)).astype(np.int32)
     a, b, c = np.ldexp(rng.standard_normal((3, 300)).astype(np.float32), exponents)
@@ -90,7 +90,7 @@ def test_the_exact_arithmetic_rounds_a_fused_product_and_sum_once():
 
 
 @needs_kernels
-def test_every_library_of_this_machine_gives_the_known_answers_and_those_of_the_others():
+def test_every_library_gives_known_and_equal_answers():
     libraries = [library for name in NAMES if (library := load(SOURCE.with_name(name), sources_digest(SOURCE.parent)))]
     assert libraries and not any(map(wrong_answers, libraries))
     with np.errstate(all="ignore"):
@@ -100,7 +100,7 @@ def test_every_library_of_this_machine_gives_the_known_answers_and_those_of_the_
 
 @needs_kernels
 @pytest.mark.parametrize("registers", ["round", "flush"])
-def test_how_a_process_rounds_neither_changes_the_answers_nor_is_changed(registers):
+def test_process_rounding_and_answers_are_independent(registers):
     before = ARITHMETIC.read()
     if not before:
         pytest.skip("the layout of this machine's registers is not known")
@@ -138,7 +138,7 @@ def test_a_library_with_another_layout_is_refused(tmp_path, name):
 
 
 @needs_compiler
-def test_a_library_with_other_answers_is_refused_and_its_compiler_is_named(tmp_path):
+def test_library_with_other_answers_is_refused_by_compiler(tmp_path):
     library = library_that_computes_nothing(tmp_path, declared_layouts())
     with pytest.raises(LibraryFault) as error:
         load(library, 0)
@@ -152,7 +152,7 @@ def test_a_library_with_other_answers_is_refused_and_its_compiler_is_named(tmp_p
 
 
 @needs_kernels
-def test_a_library_that_was_cut_short_or_changed_is_refused_before_it_is_loaded(installed):
+def test_truncated_or_changed_library_is_refused_before_loading(installed):
     rnd, path = random.Random(1), installed / kernels()._name.rpartition("/")[2]
     whole = path.read_bytes()
     lengths = [0, 1, 64, 4096, len(whole) - 1, *(rnd.randrange(len(whole)) for _ in range(20))]
@@ -179,7 +179,7 @@ def test_a_library_without_its_record_is_refused(installed, text):
 
 
 @needs_kernels
-def test_a_process_with_a_cut_library_goes_on_without_kernels(installed):
+def test_process_with_truncated_library_continues_without_kernels(installed):
     """Without a look at the file the system ends a process that reads what is missing."""
     for path in installed.glob("*.so"):
         os.truncate(path, path.stat().st_size // 2)
@@ -216,14 +216,14 @@ def require_same_or_refused(folder, *flags, name="hasty", command=None):
 @pytest.mark.conformance
 @needs_compiler
 @pytest.mark.parametrize("flags", FAST + FAST_ON_X86 * (platform.machine() == "x86_64"))
-def test_each_kind_of_fast_floats_is_refused_or_changes_nothing(tmp_path, flags):
+def test_each_fast_float_kind_is_refused_or_harmless(tmp_path, flags):
     require_same_or_refused(tmp_path, *flags.split())
 
 
 @pytest.mark.conformance
 @pytest.mark.skipif(not find_spec("ziglang"), reason="pip install ziglang")
 @pytest.mark.parametrize("flags", FAST_OF_CLANG)
-def test_each_kind_of_fast_floats_of_another_compiler_is_refused_or_changes_nothing(tmp_path, flags):
+def test_other_compiler_fast_floats_are_refused_or_harmless(tmp_path, flags):
     zig = [sys.executable, "-m", "ziglang", "cc"]
     require_same_or_refused(tmp_path, *flags.split(), name="zig", command=zig)
 
@@ -231,7 +231,7 @@ def test_each_kind_of_fast_floats_of_another_compiler_is_refused_or_changes_noth
 @pytest.mark.conformance
 @needs_compiler
 @pytest.mark.parametrize("seed", range(8))
-def test_random_sets_of_unsafe_flags_are_refused_or_change_nothing(tmp_path, seed):
+def test_random_unsafe_flags_are_refused_or_harmless(tmp_path, seed):
     rnd = random.Random(seed)
     flags = " ".join(rnd.sample(FAST, rnd.randint(2, 6))).split()
     require_same_or_refused(tmp_path, rnd.choice(["-O0", "-O1", "-O2", "-O3"]), *flags)
@@ -239,7 +239,7 @@ def test_random_sets_of_unsafe_flags_are_refused_or_change_nothing(tmp_path, see
 
 @pytest.mark.slow
 @needs_compiler
-def test_a_compiler_whose_floats_are_fast_by_default_compiles_exact_kernels(tmp_path):
+def test_compiler_with_default_fast_floats_gives_exact_kernels(tmp_path):
     files, fault = kernel_build.build(tmp_path, command=[*kernel_build.compiler(), "-ffast-math", "-ffinite-math-only"])
     assert fault == "" and not wrong_answers(open_library(files[2]))
     assert kernels(tmp_path).runs_here()

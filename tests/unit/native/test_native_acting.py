@@ -89,7 +89,7 @@ def test_outputs_and_actions_are_those_of_numpy(network, normalises, rows):
         np.testing.assert_allclose(ours.log_probability[index], numpys.log_probability[index], rtol=1e-4, atol=1e-5)
 
 
-def test_rows_depend_neither_on_blocks_nor_on_other_agents():
+def test_rows_are_independent_of_blocks_and_agents():
     rng = np.random.default_rng(2)
     tensors, observation = policies(Network((9, 64, 64, 5)), rng), seen(rng, 120)
     policy = acting(tensors, True)
@@ -121,7 +121,7 @@ def test_memory_other_precisions_and_several_numbers_are_numpys():
 
 
 @pytest.mark.parametrize("actions", [1, 2, 5, 50])
-def test_a_choice_is_drawn_as_in_numpy_and_never_an_illegal_one(actions):
+def test_choice_is_drawn_like_numpy_and_legal(actions):
     rng = np.random.default_rng(actions)
     logits = 3 * rng.standard_normal((3, 37, actions), np.float32)
     legal = rng.random(logits.shape) < 0.6
@@ -136,7 +136,7 @@ def test_a_choice_is_drawn_as_in_numpy_and_never_an_illegal_one(actions):
         assert np.take_along_axis(legal, chosen[..., None], axis=-1).all()
 
 
-def test_choices_of_nan_are_the_first_and_are_not_finite():
+def test_nan_choices_are_first_and_not_finite():
     logits = np.full((1, 2, 3), np.nan, np.float32)
     chosen, log_p = NativeChoice(3).draw(logits, None, np.full((1, 2), 0.7, np.float32))
     assert not chosen.any() and np.isnan(log_p).all()
@@ -145,7 +145,7 @@ def test_choices_of_nan_are_the_first_and_are_not_finite():
 @pytest.mark.parametrize(
     "network", [Network((6, 64, 64, 5)), Network((6, 32, 64, 5), front=attention_over(SEEN_ENTITIES))]
 )
-def test_the_learner_finds_the_log_probabilities_of_the_actor_to_the_last_bit(network):
+def test_learner_repeats_log_probabilities_of_actor_exactly(network):
     rng = np.random.default_rng(6)
     flat = (rng.standard_normal(network.parameters) / 3).astype(np.float32)
     inputs = rng.standard_normal((203, 6), np.float32)

@@ -86,7 +86,7 @@ def require_torch_s(network, inputs, rng):
     np.testing.assert_allclose(gradient, exact, rtol=1e-5, atol=1e-6 * rows)
 
 
-def test_an_observation_in_another_order_that_is_described_leaves_every_byte():
+def test_described_observation_order_changes_no_byte():
     rng, blocks = np.random.default_rng(2), ((3, 2, True), (4, 1, False))
     order = np.array([1, 4, 12, 3, 0, 11, 2, 9, 5, 10, 6, 8, 7])  # the own numbers are in their order
     networks = [
@@ -105,7 +105,7 @@ def test_an_observation_in_another_order_that_is_described_leaves_every_byte():
     assert outputs[0].tobytes() == outputs[1].tobytes() and gradients[0].tobytes() == gradients[1].tobytes()
 
 
-def test_a_network_is_refused_at_the_door_of_the_kernels():
+def test_network_is_refused_before_kernels():
     """Too many layers or tokens, or none, or attention of another width or number of heads."""
     fields, widths = create_string_buffer(kernels().network_bytes()), np.full(20, 32, np.int64)
 
@@ -119,7 +119,7 @@ def test_a_network_is_refused_at_the_door_of_the_kernels():
     assert not is_computed(2, 0, 16, HEADS) and not is_computed(2, 257, 16, HEADS) and not is_computed(2, 4, 16, 4)
 
 
-def test_steps_are_those_of_torch_s_adam_whose_gradient_is_clipped():
+def test_steps_equal_torch_adam_with_clipped_gradient():
     rng = np.random.default_rng(3)
     parameters = rng.standard_normal(37).astype(np.float32)
     ours = NativeOptimiser(parameters.copy(), np.zeros_like(parameters), np.zeros_like(parameters), 0, 1e-2, 1e-5, 0.5)
@@ -148,7 +148,7 @@ def test_an_array_that_c_would_misread_is_refused():
             perceptron.forward(parameters, inputs)
 
 
-def test_a_network_that_does_not_train_has_the_outputs_of_one_that_does_and_no_gradient():
+def test_inference_network_has_same_outputs_without_gradient():
     rng = np.random.default_rng(4)
     flat, rows = (rng.standard_normal(shape, np.float32) for shape in (NETWORK.parameters, (203, 4)))
     acting = NativePerceptron(NETWORK, trains=False)
@@ -189,7 +189,7 @@ def test_rows_that_there_are_not_are_refused(order, bounds, actions, advantage):
 # Of two rows of sixteen lanes, of whole blocks of lanes, and beyond.
 @pytest.mark.parametrize("actions", [15, 16, 17, 31, 32, 33, 48, 64, 100])
 @pytest.mark.parametrize("rows", [1, 16, 37])
-def test_the_loss_of_policies_of_many_actions_is_numpys(actions, rows):
+def test_policy_loss_of_many_actions_equals_numpy(actions, rows):
     network, rng = Network((5, 7, actions)), np.random.default_rng(actions)
     flat, inputs = (rng.standard_normal(shape).astype(np.float32) for shape in (network.parameters, (rows, 5)))
     taken, old, advantage = rng.integers(actions, size=rows), *rng.standard_normal((2, rows)).astype(np.float32)
@@ -206,7 +206,7 @@ def test_the_loss_of_policies_of_many_actions_is_numpys(actions, rows):
         np.testing.assert_allclose(metric, expected_loss.rows[name], rtol=1e-4, atol=1e-5)
 
 
-def test_a_value_that_is_nan_is_one_in_the_loss():
+def test_nan_value_is_nan_in_loss():
     for place in range(2):  # an old value, a target
         arrays = np.ones((2, 5), np.float32)
         arrays[place, 2] = np.nan
@@ -229,7 +229,7 @@ def test_a_critic_has_one_output():
         NativePerceptron(NETWORK).train(optimiser, np.zeros((5, 4), np.float32), np.arange(5), [0, 5], loss)
 
 
-def test_networks_with_memory_of_double_precision_or_too_deep_are_numpys():
+def test_double_or_deep_recurrent_networks_use_numpy():
     assert covers(NETWORK, np.zeros(1, np.float32))
     assert not covers(NETWORK, np.zeros(1))
     assert not covers(Network((4, 6, 3), recurrent=True), np.zeros(1, np.float32))
@@ -241,7 +241,7 @@ def test_a_folder_without_kernels_is_named(tmp_path):
         kernels(tmp_path)
 
 
-def test_native_on_a_gpu_is_refused_and_not_on_aws_whose_functions_hold_kernels():
+def test_native_is_refused_on_gpu_but_not_aws():
     with pytest.raises(ConfigError, match=r"native does not compute on cuda; set algorithm.engine=torch"):
         load(None, ["algorithm.engine=native", "algorithm.device=cuda"])
     require_packages(load(None, ["algorithm.engine=native"]), functions_here=False)
@@ -253,7 +253,7 @@ def test_a_batch_may_be_without_rows():
     assert weights.forward(np.zeros((0, 4))).outputs.shape == (0, 3)
 
 
-def test_the_gradient_of_an_earlier_forward_pass_is_its_own():
+def test_gradient_of_earlier_forward_pass_is_its_own():
     network, rng = Network((4, 6, 3)), np.random.default_rng(4)
     weights = PerceptronWeights(network, rng.standard_normal(network.parameters).astype(np.float32))
     inputs, others, grad_output = (rng.standard_normal((5, width)).astype(np.float32) for width in (4, 4, 3))

@@ -18,7 +18,7 @@ def test_rows_or_columns_are_orthonormal(shape):
     np.testing.assert_allclose(product, np.eye(min(shape)), rtol=0, atol=1e-12)
 
 
-def test_normal_numbers_have_the_moments_of_the_normal_distribution():
+def test_normal_numbers_have_moments_of_normal_distribution():
     count = 200_000
     numbers = standard_normal(np.random.default_rng(2), count)
     assert len(numbers) == count

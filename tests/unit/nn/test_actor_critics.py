@@ -20,7 +20,7 @@ CELLS = np.eye(4, dtype=np.float32)
 
 @each_seed
 @pytest.mark.parametrize("name", ["ippo", "mappo", "happo"])
-def test_policies_that_settle_together_find_the_best_of_the_penalty_game(name, seed):
+def test_jointly_settling_policies_solve_the_penalty_game(name, seed):
     """Row means 1, 2/3, 1: beside a random partner the corners are worth little more, then the pair settles on one."""
     task = EnvTask(name="matrix/penalty", options={"k": -7})
     assert returned(task, trained_policy(task, name, PPO, rounds=25, num_envs=64, seed=seed)) == 10
@@ -29,7 +29,7 @@ def test_policies_that_settle_together_find_the_best_of_the_penalty_game(name, s
 @each_seed
 @pytest.mark.parametrize(("time_limit", "walks"), [("bootstrap", [1, 1, 1, 1]), ("terminal", [0, None, 1, 1])])
 @pytest.mark.parametrize("name", ["ippo", "mappo"])
-def test_policies_walk_the_corridor_only_where_a_time_limit_is_no_end(name, time_limit, walks, seed):
+def test_policies_walk_corridor_only_when_limits_truncate(name, time_limit, walks, seed):
     """See `marless.functions.environments.corridor`: an algorithm that treats a time limit as terminal sees nothing
     after the first leg. A policy that takes in the first cell never reaches the second."""
     settings = {**PPO, "time_limit": time_limit}
@@ -43,7 +43,7 @@ def test_policies_walk_the_corridor_only_where_a_time_limit_is_no_end(name, time
 @each_seed
 @pytest.mark.parametrize(("time_limit", "going_on"), [("bootstrap", [7.29, 8.1, 9, 10]), ("terminal", [0, 9, 10])])
 @pytest.mark.parametrize("name", [slow("iddpg"), "maddpg"])
-def test_critics_value_the_corridor_as_worked_out_by_hand(name, time_limit, going_on, seed):
+def test_critics_value_corridor_like_hand_computation(name, time_limit, going_on, seed):
     """In the first cell `terminal` has no exact value: it is 0.9 times the then current policy's in the second.
 
     A single agent: with two, a central critic sees few pairs in which the other is dead.

@@ -13,14 +13,14 @@ def adam(parameters, **changes):
     return Adam(parameters, np.zeros_like(parameters), np.zeros_like(parameters), **settings)
 
 
-def test_the_first_step_goes_the_step_size_against_the_gradients_sign():
+def test_first_step_is_step_size_against_gradient_sign():
     # m / (1 - 0.9) = g and √(v / (1 - 0.999)) = |g|, so the step is lr g / (|g| + ε) = 0.5 * 3 / (3 + 1).
     parameters = np.array([1.0])
     adam(parameters, lr=0.5, epsilon=1.0).step(np.array([3.0]))
     np.testing.assert_allclose(parameters, [1 - 0.375], rtol=1e-12)
 
 
-def test_a_gradient_longer_than_the_cap_is_scaled_to_it_and_its_own_norm_is_returned():
+def test_long_gradient_is_scaled_and_its_norm_returned():
     optimiser, gradient = adam(np.zeros(2), max_grad_norm=1.0), np.array([3.0, 4.0])
     assert optimiser.step(gradient) == 5.0
     np.testing.assert_allclose(gradient, [0.6, 0.8], rtol=1e-6)  # torch divides by norm + 1e-6
@@ -31,7 +31,7 @@ def test_a_gradient_longer_than_the_cap_is_scaled_to_it_and_its_own_norm_is_retu
 
 
 @pytest.mark.parametrize(("precision", "size"), [(np.float32, 2e19), (np.float64, 2e154)])
-def test_a_gradient_whose_norm_overflows_is_an_error_and_no_step(precision, size):
+def test_gradient_with_overflowing_norm_is_error(precision, size):
     parameters = np.ones(3, precision)
     with np.errstate(over="ignore"), pytest.raises(NotFinite, match="the norm of a gradient overflows"):
         adam(parameters).step(np.array([0, size, 1], precision))
@@ -63,7 +63,7 @@ def test_fifty_capped_steps_are_those_of_torch():
         np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-12, atol=1e-14)
 
 
-def test_training_goes_on_from_the_stored_state_as_if_it_had_not_stopped():
+def test_training_continues_from_stored_state_without_difference():
     gradients = np.random.default_rng(7).standard_normal((6, 5)).astype(np.float32)
     through, stopped = np.ones(5, np.float32), np.ones(5, np.float32)
     straight, first = adam(through), adam(stopped)

@@ -38,7 +38,7 @@ def close(found, wanted, rtol=1e-10):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=rtol * max(np.abs(wanted).max(), 1e-300))
 
 
-def test_a_step_is_that_of_the_formulas_worked_out_by_hand():
+def test_step_equals_formulas_by_hand():
     # All weights 0 but the biases: r = sigmoid(ln 3) = 3/4, z = sigmoid(0 + ln 1) = 1/2, and with c_n = 4 and a_n = -3
     # n = tanh(-3 + 3/4 * 4) = 0; so h' = 1/2 * 0 + 1/2 * 0.8.
     weights = Gru(np.zeros((1, 3)), np.zeros((1, 3)), np.array([np.log(3.0), 0.0, -3.0]), np.array([0.0, 0.0, 4.0]))
@@ -69,7 +69,7 @@ def test_states_and_all_gradients_are_those_of_torch(steps, rows, inputs, width)
     close(gradient.bh, unit.bias_hh_l0.grad)
 
 
-def test_without_episodes_ends_it_is_one_call_of_torch_from_zero():
+def test_unit_without_episode_ends_equals_torch():
     weights, rng = random_unit(4, 8), np.random.default_rng(2)
     values = rng.standard_normal((20, 3, 4))
     expected, _ = in_torch(weights)(torch.tensor(values))
@@ -92,7 +92,7 @@ def test_after_a_start_earlier_steps_change_nothing():
 
 
 @pytest.mark.parametrize("burn_in", [0, 1])
-def test_burn_in_steps_make_the_state_and_get_no_gradient(burn_in):
+def test_burn_in_makes_state_without_gradient(burn_in):
     """All weights 0 but n's by the input, w: r = z = 1/2, h1 = tanh(w x1) / 2, h2 = h1 / 2 + tanh(w x2) / 2.
 
     So d h2 / d w = x2 (1 - tanh²(w x2)) / 2 and, unless the first step belongs to the burn-in, x1 (1 - tanh²(w x1)) / 4
@@ -111,7 +111,7 @@ def test_burn_in_steps_make_the_state_and_get_no_gradient(burn_in):
 
 
 @pytest.mark.parametrize("length", [1, 4, 10])
-def test_unrolling_in_chunks_gives_the_states_of_the_whole(length):
+def test_chunked_unrolling_gives_states_of_whole(length):
     weights, rng = random_unit(3, 6), np.random.default_rng(4)
     values, starts = rng.standard_normal((23, 4, 3)), rng.random((23, 4)) < 0.2
     whole, state = gru.forward(weights, values, starts).hidden, None
@@ -121,7 +121,7 @@ def test_unrolling_in_chunks_gives_the_states_of_the_whole(length):
         state = part[-1]
 
 
-def test_a_hundred_steps_in_single_precision_stay_beside_torch():
+def test_hundred_single_precision_steps_follow_torch():
     weights, rng = random_unit(18, 64, scale=0.15), np.random.default_rng(5)
     values = rng.standard_normal((100, 16, 18))
     single = Gru(*(array.astype(np.float32) for array in weights.arrays))
@@ -141,7 +141,7 @@ def test_gates_far_beyond_saturation_stay_numbers():
         assert np.isfinite(gradients.inputs).all()
 
 
-def test_going_back_leaves_the_pass_and_the_error_as_they_are():
+def test_backward_pass_leaves_its_inputs_unchanged():
     weights, rng = random_unit(3, 4), np.random.default_rng(6)
     unrolled = gru.forward(weights, rng.standard_normal((5, 2, 3)), rng.random((5, 2)) < 0.3)
     grad_output = rng.standard_normal((5, 2, 4))

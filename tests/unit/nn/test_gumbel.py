@@ -19,7 +19,7 @@ def random_case(seed, masked, rows=200, actions=5):
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("temperature", [1.0, 0.3, 4.0])
-def test_choice_and_gradient_are_those_of_automatic_differentiation_with_the_same_noise(temperature, masked):
+def test_choice_and_gradient_equal_automatic_differentiation(temperature, masked):
     logits, noise, grad_output, legal = random_case(0, masked)
     z = torch.tensor(logits, requires_grad=True)
     legal_logits = torch.where(torch.tensor(legal), z + torch.tensor(noise), -torch.inf)
@@ -37,7 +37,7 @@ def test_choice_and_gradient_are_those_of_automatic_differentiation_with_the_sam
     assert (down[~legal] == 0).all()
 
 
-def test_two_actions_are_relaxed_as_worked_out_by_hand():
+def test_two_actions_are_relaxed_like_hand_computation():
     # Logits plus noise (ln 3, 0): probabilities ¾ and ¼. Gradient of error (1, 0): p (e - Σ p e) = ¾·¼ and -¼·¾.
     got = gumbel.relax(np.array([[math.log(3) - 1, -2.0]]), np.array([[1.0, 2.0]]))
     np.testing.assert_array_equal(got.hard, [[1, 0]])
@@ -49,7 +49,7 @@ def test_two_actions_are_relaxed_as_worked_out_by_hand():
     np.testing.assert_allclose(sharp.backward(np.array([[1.0, 0.0]])), [[0.18, -0.18]], rtol=1e-12)
 
 
-def test_choices_follow_the_softmax_of_the_legal_logits_whatever_the_temperature():
+def test_choices_follow_legal_softmax_at_any_temperature():
     rng = np.random.default_rng(1)
     count = 40_000
     logits = np.tile(np.log([[1.0, 2.0, 5.0, 9.0]]), (count, 1))
@@ -63,7 +63,7 @@ def test_choices_follow_the_softmax_of_the_legal_logits_whatever_the_temperature
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_noise_inverts_the_distribution_function_and_is_finite_everywhere(dtype):
+def test_noise_inverts_distribution_function_and_is_finite(dtype):
     uniforms = np.array([1 / math.e, math.exp(-math.e), math.exp(-1 / math.e)], dtype)  # exp(-exp(-x)), x = 0, -1, 1
     np.testing.assert_allclose(gumbel.noise(uniforms), [0, -1, 1], atol=20 * np.finfo(dtype).eps)
     edges = gumbel.noise(np.array([0, np.nextafter(dtype(1), dtype(0))], dtype))

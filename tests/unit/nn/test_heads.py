@@ -70,7 +70,7 @@ ALL = [("one choice", False), ("one choice", True), ("branches", False), ("branc
 
 
 @pytest.mark.parametrize(("name", "masked"), ALL)
-def test_log_probabilities_and_their_gradients_are_those_of_torch(name, masked):
+def test_log_probabilities_and_gradients_equal_torch(name, masked):
     head, reference, outputs, log_std, actions = case(name, masked)
     expected, at_outputs, at_log_std = in_torch(reference, outputs, log_std)
     probable = expected.log_prob(torch.tensor(actions))
@@ -105,7 +105,7 @@ def test_entropies_and_their_gradients_are_those_of_torch(name, masked):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_draw_reports_the_log_probability_of_what_was_drawn(name):
+def test_draw_reports_log_probability_of_drawn_action(name):
     head, _, outputs, log_std, _ = case(name)
     actions, probable = head.draw(outputs[None], log_std, head.noise((1, ROWS), np.random.default_rng(2)))
     np.testing.assert_allclose(probable, head.log_probability(outputs[None], log_std, actions), rtol=1e-12, atol=1e-12)
@@ -113,7 +113,7 @@ def test_a_draw_reports_the_log_probability_of_what_was_drawn(name):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", KINDS)
-def test_everything_learned_from_has_the_precision_of_the_outputs(name, dtype):
+def test_learned_values_have_precision_of_outputs(name, dtype):
     head, _, outputs, log_std, actions = case(name)
     outputs, log_std = outputs.astype(dtype), None if log_std is None else log_std.astype(dtype)
     actions = actions.astype(dtype) if head.log_std_size else actions
@@ -138,7 +138,7 @@ def test_branches_are_drawn_independently_each_as_its_softmax():
     assert stats.chisquare(counts[expected > 0], expected[expected > 0]).pvalue > 0.01
 
 
-def test_numbers_are_drawn_from_the_gaussian_of_mean_and_log_std():
+def test_numbers_are_drawn_from_gaussian_of_outputs():
     head, num_envs = Gaussian(BOUNDS), 100_000
     mean, log_std = np.array([0.5, -2.0, 0.0]), np.array([-1.0, 0.0, 0.7])
     noise = head.noise((1, num_envs), np.random.default_rng(4))
@@ -150,7 +150,7 @@ def test_numbers_are_drawn_from_the_gaussian_of_mean_and_log_std():
     assert np.abs(correlation).max() < 4 / np.sqrt(num_envs)
 
 
-def test_the_most_probable_actions_are_the_highest_of_every_branch_and_the_means():
+def test_most_probable_actions_are_branch_maxima_and_means():
     outputs = np.array([[[1.0, 3.0, 2.0, 0.0, -1.0, 5.0, 5.0, 2.0, 1.0]]])
     np.testing.assert_array_equal(Branches(SIZES).greedy(outputs), [[[1, 0, 0]]])
     np.testing.assert_array_equal(OneChoice(9).greedy(outputs), [[5]])
@@ -170,7 +170,7 @@ def test_numbers_reach_the_environment_between_its_bounds():
     np.testing.assert_allclose(half, [[0.5, 7.5, -1.5]], rtol=1e-6)
 
 
-def test_clipped_numbers_are_what_was_drawn_up_to_the_bounds():
+def test_clipped_numbers_are_draws_within_bounds():
     head = Gaussian(BOUNDS, clips_actions=True)
     found = head.to_environment(np.repeat([[-1.2], [-1.0], [0.0], [0.5], [1.0], [7.0]], 3, axis=1))
     low, middle, high = [-1.0, 0.0, -3.0], [0.0, 5.0, -2.0], [1.0, 10.0, -1.0]
@@ -189,7 +189,7 @@ def test_no_number_leaves_the_bounds_by_rounding():
     np.testing.assert_array_equal(found[:2], [low, high])
 
 
-def test_ratios_of_the_squashed_densities_are_those_before_tanh():
+def test_squashed_ratios_equal_ratios_before_tanh():
     head, _, means, log_std, actions = case("gaussian")
     moved, wider = means + 0.3, log_std + 0.2
     squash = torch.distributions.transforms.TanhTransform(cache_size=1)
@@ -219,14 +219,14 @@ def act(head, outputs, log_std, noise, kind, amount, legal=None):
     return heads.act(head, outputs, log_std, noise, Behaviour(kind=kind, amount=amount), legal)
 
 
-def test_noise_on_numbers_is_cut_off_at_the_ends():
+def test_noise_on_numbers_is_cut_at_bounds():
     outputs = np.arctanh(np.array([[[0.5, -0.5, 0.9]]]))
     found, probable = act(Deterministic(BOUNDS), outputs, None, np.array([[[1.0, -3.0, 2.0]]]), "noise", 0.2)
     np.testing.assert_allclose(found, [[[0.7, -1.0, 1.0]]])
     assert probable is None
 
 
-def test_who_chooses_explores_as_the_distribution_says_beside_noise_on_numbers():
+def test_choices_explore_by_distribution_next_to_noise():
     rng = np.random.default_rng(0)
     for head in (OneChoice(3), Branches(SIZES)):
         outputs, luck = rng.standard_normal((2, 5, head.width)), head.noise((2, 5), rng)
@@ -248,7 +248,7 @@ VALUES = np.array([0.0, 9.0, 2.0, 7.0, 8.0, 1.0])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_epsilon_greedy_takes_every_legal_action_as_often_as_it_should(dtype):
+def test_epsilon_greedy_takes_legal_actions_as_often_expected(dtype):
     # A thousand uniforms in the middle of a thousand equal intervals: 300 explore, 75 for each of four legal actions.
     uniform = ((np.arange(1000) + 0.5) / 1000).astype(dtype)[None]
     values = np.where(LEGAL, VALUES, -1e9)
@@ -292,7 +292,7 @@ def test_without_epsilon_the_highest_value_is_taken_always():
         (Gaussian(BOUNDS), "noise", "noise is not for policies that draw numbers from a distribution"),
     ],
 )
-def test_a_behaviour_that_a_head_does_not_have_is_refused(head, kind, message):
+def test_behaviour_that_head_lacks_is_refused(head, kind, message):
     outputs = np.zeros((1, 1, head.width))
     log_std = np.zeros(head.log_std_size) if head.log_std_size else None
     with pytest.raises(BadRequest, match=message):

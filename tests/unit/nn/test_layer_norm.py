@@ -16,7 +16,7 @@ SPEC = EnvSpec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", 
 SHARED, APART = Team(groups=(0, 1, 0), identity=True), Team(groups=(0, 1, 2))
 
 
-def test_a_row_is_normalised_as_worked_out_by_hand():
+def test_row_is_normalised_like_hand_computation():
     # Means 2 and 5, variances 1 and 0.
     values = np.array([[1.0, 3.0], [5.0, 5.0]])
     LayerNorm(np.array([2.0, 10.0]), np.array([0.5, 0.0])).forward(values, values)
@@ -24,7 +24,7 @@ def test_a_row_is_normalised_as_worked_out_by_hand():
     np.testing.assert_allclose(values, [[0.5 - 2 * unit, 10 * unit], [0.5, 0.0]], rtol=1e-12)
 
 
-def test_a_new_norm_has_gain_one_and_no_shift_and_layers_are_drawn_as_without():
+def test_new_norm_is_neutral_and_layers_are_unchanged():
     plain, normed = Network((6, 16, 12, 5)), Network((6, 16, 12, 5), norm=LayerNorm)
     flat, other = (recurrent.initialise(network, np.random.default_rng(1), 0.01) for network in (plain, normed))
     assert normed.parameters == plain.parameters + 2 * (16 + 12)
@@ -85,7 +85,7 @@ def test_actors_act_by_normalised_networks(team, memory):
 
 
 @pytest.mark.parametrize("fault", ["a missing norm", "a norm of another width"])
-def test_a_network_whose_norms_do_not_fit_is_refused(fault):
+def test_network_with_unfitting_norms_is_refused(fault):
     tensors = drawn(APART, Network((6, 8, 7, 5), norm=LayerNorm))
     if fault == "a missing norm":
         del tensors["policy/g01/gain1"]
@@ -95,7 +95,7 @@ def test_a_network_whose_norms_do_not_fit_is_refused(fault):
         Policy(SPEC, APART, tensors)
 
 
-def test_normalised_and_other_networks_of_one_class_are_not_mixed():
+def test_normalised_and_other_networks_are_not_mixed():
     tensors = drawn(APART, Network((6, 8, 7, 5), norm=LayerNorm))
     mixed = {name: array for name, array in tensors.items() if not name.startswith(("policy/g02/gain", "policy/g02/s"))}
     with pytest.raises(BadRequest, match="the policies of a and c are networks of different shapes"):

@@ -30,7 +30,7 @@ def drawn(kinds, rng):
 
 
 @pytest.mark.parametrize("kinds", ORDERS)
-def test_a_list_in_any_order_has_the_outputs_and_gradients_of_torch(kinds):
+def test_list_in_any_order_equals_torch(kinds):
     rng = np.random.default_rng(1)
     layers = drawn(kinds, rng)
     weights = LayeredWeights(layers, None)
@@ -51,7 +51,7 @@ def test_a_list_in_any_order_has_the_outputs_and_gradients_of_torch(kinds):
     np.testing.assert_allclose(weights.input_gradient(inputs, grad_output), x.grad.numpy(), rtol=0, atol=1e-10)
 
 
-def test_acting_step_by_step_gives_the_outputs_of_the_whole_sequence():
+def test_stepwise_acting_gives_outputs_of_whole_sequence():
     rng = np.random.default_rng(2)
     layers = drawn((Linear, Tanh, Gru, LayerNorm, Linear), rng)
     inputs, state = rng.standard_normal((5, 7, 3)), np.zeros((7, layers[2].width(0)))
@@ -62,7 +62,7 @@ def test_acting_step_by_step_gives_the_outputs_of_the_whole_sequence():
         np.testing.assert_allclose(state, whole.hidden[step], rtol=0, atol=1e-12)
 
 
-def test_inputs_are_normalised_and_cut_off_and_stay_as_they_are():
+def test_inputs_are_normalised_and_clipped_without_change():
     layer, inputs = Normalise(np.array([1.0, 0.0]), np.array([2.0, 100.0])), np.array([[2.0, -1.0]])
     outputs, _ = forward([layer], inputs, None)
     np.testing.assert_array_equal(outputs, [[2.0, -10.0]])
@@ -87,7 +87,7 @@ ACTIVATIONS = pytest.mark.parametrize("activation", [Tanh, Relu])
         ((18, 64, 15, 5), LayerNorm),
     ],
 )
-def test_outputs_and_gradients_are_those_of_torch_for_minibatches_of_any_size(sizes, norm, activation):
+def test_outputs_and_gradients_equal_torch_for_any_minibatch(sizes, norm, activation):
     network, rng = Network(sizes, activation=activation, norm=norm), np.random.default_rng(1)
     flat, gradient = rng.standard_normal(network.parameters) / 3, np.full(network.parameters, np.nan)
     passes = Passes(network, flat, gradient)

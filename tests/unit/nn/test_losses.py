@@ -46,7 +46,7 @@ def test_the_clipped_surrogate_takes_the_smaller_branch(ratio, advantage, surrog
     np.testing.assert_allclose(loss.grad_output, [[gradient, -gradient]], atol=1e-12)
 
 
-def test_the_figures_of_a_step_are_those_worked_out_by_hand():
+def test_step_metrics_equal_hand_computation():
     loss = policy_loss(2.0, 1.0)
     assert mean(loss, "entropy") == pytest.approx(LN2, rel=1e-12)
     assert mean(loss, "clip_fraction") == 1.0  # |2 - 1| > 0.2
@@ -61,7 +61,7 @@ def test_the_entropy_bonus_pulls_towards_the_even_distribution():
     np.testing.assert_allclose(loss.grad_output, [[0.5 * 3 / 16 * LN3, -0.5 * 3 / 16 * LN3]], rtol=1e-12)
 
 
-def test_an_illegal_action_has_no_part_in_the_loss():
+def test_illegal_action_has_no_part_in_loss():
     # The third logit is large but illegal: two equally likely actions remain.
     loss = policy_loss(1.0, 2.0, (0.0, 0.0, 9.0), 0.1, legal=(True, True, False))
     assert mean(loss, "entropy") == pytest.approx(LN2, rel=1e-12)
@@ -123,14 +123,14 @@ def test_the_value_loss_takes_the_larger_branch(value, target, expected, gradien
     np.testing.assert_allclose(loss.grad_output, [[gradient]], atol=1e-15)
 
 
-def test_the_value_loss_of_a_batch_is_the_mean_over_its_rows():
+def test_batch_value_loss_is_mean_over_rows():
     values, targets, losses, slopes = np.array(VALUE_ROWS).T
     loss = clipped_value_loss(values, np.zeros(8), targets, clip=0.5, delta=1.0)
     assert loss.loss == pytest.approx(losses.sum() / 8, rel=1e-12)
     np.testing.assert_allclose(loss.grad_output, slopes[:, None] / 8, atol=1e-15)
 
 
-def test_huber_is_quadratic_up_to_delta_and_linear_beyond():
+def test_huber_is_quadratic_to_delta_then_linear():
     np.testing.assert_array_equal(
         huber(np.array([0.0, 0.5, -0.5, 1, -1, 2, -2]), 1.0), [0, 0.125, 0.125, 0.5, 0.5, 1.5, 1.5]
     )
@@ -163,7 +163,7 @@ def test_gradients_keep_the_precision_of_the_network():
 # Any head
 
 
-def test_the_loss_of_a_gaussian_is_the_one_worked_out_by_hand():
+def test_gaussian_loss_equals_hand_computation():
     # Mean 1, standard deviation 2, drawn 3: log p = -1/2 (2/2)^2 - ln 2 - 1/2 ln 2 pi. With the old probability half of
     # that the ratio is 2, above the clip: only the bonus is left, whose gradient at the log deviation is -weight.
     head, log_std = Gaussian(Bounds((-1.0,), (1.0,))), np.array([LN2])
@@ -205,7 +205,7 @@ def torch_distributions(head, outputs, log_std, legal):
 
 
 @pytest.mark.parametrize("kind", ["one", "several", "numbers"])
-def test_the_gradient_of_any_head_is_that_of_automatic_differentiation(kind):
+def test_gradient_of_any_head_equals_automatic_differentiation(kind):
     head, outputs, log_std, actions, legal = random_heads(kind)
     rng = np.random.default_rng(8)
     z = torch.tensor(outputs, requires_grad=True)
@@ -230,7 +230,7 @@ def test_the_gradient_of_any_head_is_that_of_automatic_differentiation(kind):
     assert 0.2 < mean(loss, "clip_fraction") < 0.9
 
 
-def test_one_choice_has_the_same_loss_by_either_function():
+def test_one_choice_has_same_loss_by_both_functions():
     logits, taken, old, advantage, legal = random_rows(6, True, 0)
     one = clipped_policy_loss(logits, taken, old, advantage, 0.2, 0.03, legal)
     other = clipped_head_loss(OneChoice(5), np.where(legal, logits, -1e9), None, taken, old, advantage, 0.2, 0.03)

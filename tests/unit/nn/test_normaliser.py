@@ -19,14 +19,14 @@ def test_before_the_first_update_it_is_the_identity():
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.5, 0.99])
-def test_after_one_update_it_is_the_targets_own_mean_and_deviation_whatever_the_decay(decay):
+def test_first_update_gives_mean_and_deviation_of_targets(decay):
     found = Normaliser().update(np.array([1.0, 3.0]), decay)  # mean 2, mean square 5, variance 1
     assert found.centre == pytest.approx(2.0, rel=1e-12)
     assert found.scale == pytest.approx(1.0, rel=1e-12)
     np.testing.assert_allclose(found.normalise(np.array([1.0, 3.0])), [-1, 1], rtol=1e-12)
 
 
-def test_two_updates_are_weighted_by_the_decay_and_debiased():
+def test_two_updates_are_weighted_by_decay_and_debiased():
     # Decay 0.5. First: mean 0.5 * 2 = 1, square 0.5 * 5 = 2.5, weight 0.5. Second, targets 6 and 8 (mean 7, mean square
     # 50): mean 0.5 + 3.5 = 4, square 1.25 + 25 = 26.25, weight 0.75. Debiased: centre 16/3, mean square 35,
     # variance 35 - 256/9 = 59/9.
@@ -78,7 +78,7 @@ def test_entries_that_are_not_there_do_not_count():
 
 
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
-def test_inputs_are_normalised_and_cut_off_at_ten_deviations(precision):
+def test_inputs_are_normalised_and_cut_at_ten_deviations(precision):
     # Means 2 and 0.1, variances 4 and 0.
     found = InputStatistics.none(2).merge(np.array([[0, 0.1], [4, 0.1]], precision))
     inputs = np.array([[0, 0.1], [2, 0.1], [30, 0.2], [-30, 0.0]], precision)

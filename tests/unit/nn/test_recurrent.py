@@ -114,7 +114,7 @@ def test_layers_are_views_into_the_flat_vector():
     np.testing.assert_array_equal(network.matrices(flat)[0], [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
 
 
-def test_tensors_stand_in_forward_order_under_the_names_of_the_wire():
+def test_tensors_have_forward_order_and_wire_names():
     network = Network((5, 8, 7, 2), recurrent=True, gaussian=True)
     flat = np.arange(network.parameters)
     named = recurrent.to_tensors(network, flat, "policy/g00")
@@ -145,7 +145,7 @@ def test_a_network_comes_back_from_its_tensors(network):
         recurrent.from_tensors(tensors, "critic/g01")
 
 
-def test_a_unit_starts_orthogonal_with_gain_one_and_the_deviations_at_their_own_value():
+def test_unit_starts_orthogonal_with_set_deviations():
     network = Network((10, 48, 32, 5), recurrent=True, gaussian=True)
     weights = recurrent.views(network, recurrent.initialise(network, np.random.default_rng(4), 0.01))
     below, _, cell, above = weights.layers
@@ -157,7 +157,7 @@ def test_a_unit_starts_orthogonal_with_gain_one_and_the_deviations_at_their_own_
     np.testing.assert_array_equal(weights.log_std, np.float32(-0.5))
 
 
-def test_layers_start_orthogonal_with_the_gain_of_their_activation_and_single_precision():
+def test_layers_start_orthogonal_with_gain_of_activation():
     network = Network((10, 64, 64, 5))
     weights = recurrent.views(network, recurrent.initialise(network, np.random.default_rng(4), 0.01))
     linear = [layer for layer in weights.layers if isinstance(layer, Linear)]

@@ -68,7 +68,7 @@ def test_saturated_samples_stay_finite_in_single_precision():
     assert found.log_probability[0] == pytest.approx(-4.5 - 0.5 * np.log(2 * np.pi) + 2 * 33 - np.log(4), rel=1e-6)
 
 
-def test_a_head_draws_what_a_sample_has_and_is_greedy_at_the_mean():
+def test_head_draws_samples_and_is_greedy_at_mean():
     head, (_, outputs, noise) = SquashedGaussian(Bounds((-1.0,) * NUMBERS, (1.0,) * NUMBERS)), case()
     actions, known = head.draw(outputs, None, noise)
     expected = SquashedSample.of(outputs, noise)
@@ -83,7 +83,7 @@ def test_a_head_draws_what_a_sample_has_and_is_greedy_at_the_mean():
     ("outputs", "log_std", "expected"),
     [(2, None, Deterministic(BOUNDS)), (2, np.zeros(2), Gaussian(BOUNDS)), (4, None, SquashedGaussian(BOUNDS))],
 )
-def test_a_network_of_numbers_has_the_head_of_its_outputs(outputs, log_std, expected):
+def test_numeric_network_has_head_of_its_outputs(outputs, log_std, expected):
     assert heads.head_of_network(KIND, outputs, log_std, clips_actions=False) == expected
     assert heads.outputs_of(KIND, outputs, log_std) == outputs
 
@@ -104,7 +104,7 @@ def policy_of(bias):
     return Policy(EnvSpec(("a",), (KIND,), 5), Team(groups=(0,)), tensors)
 
 
-def test_a_policy_acts_with_its_means_and_standard_deviations():
+def test_policy_acts_with_means_and_standard_deviations():
     count, bias = 50_000, (0.5, -1.0, -1.0, 0.0)
     seen = Observation((np.zeros((count, 1, 1), np.float32),), np.ones((count, 1), bool))
     noise = (np.random.default_rng(1).standard_normal((1, count, 2), dtype=np.float32),)
@@ -119,6 +119,6 @@ def test_a_policy_acts_with_its_means_and_standard_deviations():
     np.testing.assert_allclose(policy_of(bias).greedy(seen)[0][0, 0], np.tanh([0.5, -1.0]), rtol=1e-6)
 
 
-def test_a_policy_whose_width_does_not_fit_is_refused():
+def test_policy_of_unfitting_width_is_refused():
     with pytest.raises(BadRequest, match="knows 3 actions; the task gives 1 numbers and 2 actions"):
         policy_of((0.0, 0.0, 0.0))

@@ -60,7 +60,7 @@ def still_rollout():
     ("iql", (0, 1), 1), ("iql", (0, 0), 1), ("vdn", (0, 1), 1), ("vdn", (0, 0), 2), ("qmix", (0, 0), 2),
 ])  # fmt: skip
 @pytest.mark.parametrize("engine", ["numpy", "torch"])
-def test_a_step_has_the_mean_over_rows_or_of_a_side_the_sum_over_its_agents(name, groups, weight, engine):
+def test_step_has_row_mean_or_sum_over_side(name, groups, weight, engine):
     """All values are 0: the softmax is 1/2, and only this term pulls at the action that was not taken."""
     if engine == "torch":
         pytest.importorskip("torch")

@@ -135,7 +135,7 @@ def one_number(name, weights, **fields):
     return algorithm, context
 
 
-def test_the_gradient_of_an_independent_critic_is_that_worked_out_by_hand():
+def test_independent_critic_gradient_equals_hand_computation():
     # x = (1, 0, a) and the value is 2 tanh(0.3 + 0.7 a). At a = 0 its gradient is 2 (1 - tanh(0.3)^2) 0.7. The loss is
     # minus the mean over 64 rows, so each has weight 1/64.
     algorithm, context = one_number("iddpg", [0.3, 5.0, 0.7])
@@ -144,7 +144,7 @@ def test_the_gradient_of_an_independent_critic_is_that_worked_out_by_hand():
     np.testing.assert_allclose(found, -2 * (1 - np.tanh(0.3) ** 2) * 0.7 / 64, rtol=1e-9)
 
 
-def test_the_gradient_of_a_central_critic_has_what_others_did():
+def test_central_critic_gradient_includes_actions_of_others():
     # x = (1, 0, 0, 1, a, -0.5): the value is 2 tanh(0.3 - 0.2 + 0.7 a + 0.4 * -0.5), so at a = 0 the argument is -0.1.
     algorithm, context = one_number("maddpg", [0.3, 5.0, 5.0, -0.2, 0.7, 0.4])
     code = algorithms.implementation(algorithm)
@@ -156,7 +156,7 @@ def test_the_gradient_of_a_central_critic_has_what_others_did():
     np.testing.assert_allclose(found, -2 * (1 - np.tanh(-0.1) ** 2) * 0.7 / 64, rtol=1e-9)
 
 
-def test_a_target_sees_what_target_policies_do_where_something_follows():
+def test_target_uses_target_policies_unless_episode_ended():
     # No episode ends. The next state is (0, 1, 1, 0) and target policies give tanh(0.5) and tanh(-1). With rewards 1
     # and gamma 0.9 the target is 1 + 0.9 * 2 tanh(0.1 - 0.25 + 0.7 tanh(0.5) + 0.4 tanh(-1)). The action taken in (1,
     # 0, 0, 1) has the value 2 tanh(0.3 - 0.2 + 0.7 * 0.5 + 0.4 * -0.5), and the loss is the squared difference.
@@ -193,7 +193,7 @@ def test_a_target_sees_what_target_policies_do_where_something_follows():
 
 
 @EACH
-def test_agents_that_are_gone_have_no_part_in_what_is_learned(name):
+def test_gone_agents_have_no_part_in_learning(name):
     spec, rng = pair(state=3), np.random.default_rng(2)
     made = rollout(spec, rng)
     made["alive"][1, 0, ::3] = False
@@ -217,7 +217,7 @@ def changed_by_the_other_side(name, key, change):
 
 
 @pytest.mark.parametrize(("name", "sees"), [("maddpg", True), ("iddpg", False)])
-def test_a_central_critic_sees_what_the_other_side_does(name, sees):
+def test_central_critic_sees_actions_of_other_side(name, sees):
     def next_action(actions):
         actions[:] = (actions + 1) % 3
 
@@ -231,7 +231,7 @@ def test_rewards_are_those_of_ones_own_side():
     assert changed_by_the_other_side("maddpg", "reward", more) == [False, True]
 
 
-def test_what_is_not_legal_is_done_neither_now_nor_next():
+def test_illegal_actions_are_never_taken_or_targeted():
     spec, rng = pair(masked=True), np.random.default_rng(4)
     made = rollout(spec, rng, steps=2, terminated=np.zeros((2, 2, NUM_ENVS), bool), ended=np.zeros((2, NUM_ENVS), bool))
     made["mask/0"] = rng.random((2, 2, NUM_ENVS, 3)) < 0.5
@@ -252,7 +252,7 @@ def test_what_is_not_legal_is_done_neither_now_nor_next():
         assert (after[0, 1] == [0, 0, 1]).all()
 
 
-def test_critics_see_choices_as_one_hots_and_numbers_as_they_are():
+def test_critics_see_one_hot_choices_and_raw_numbers():
     for numbers in (False, True):
         made = rollout(pair(numbers), np.random.default_rng(5))
         made["alive"][0, 0, :4] = False
@@ -265,7 +265,7 @@ def test_critics_see_choices_as_one_hots_and_numbers_as_they_are():
 
 
 @pytest.mark.parametrize(("name", "width"), [("maddpg", 2 * SIZE + 2 * 3), ("iddpg", SIZE + 3)])
-def test_a_critic_is_as_wide_as_what_it_sees(name, width):
+def test_critic_is_as_wide_as_its_inputs(name, width):
     made = rollout(pair(), np.random.default_rng(0))
     _, context = scene(name, pair(), made)
     assert context.tensors["critic/g00/w0"].shape == (width, 8)
@@ -293,7 +293,7 @@ def test_noise_falls_in_a_straight_line():
     ],
     ids=str,
 )
-def test_numbers_are_explored_by_default_and_as_the_settings_say(name, settings, amounts):
+def test_numbers_are_explored_by_default_and_settings(name, settings, amounts):
     config = algorithms.configuration(algorithms.algorithm(name), settings).resolved(pair(numbers=True))
     found = [config.behaviour(steps) for steps in (0, 25_000, 50_000)]
     assert [behaviour.kind for behaviour in found] == ["noise"] * 3
@@ -327,7 +327,7 @@ SEVERAL = EnvSpec(("a",), (AgentClass("x", (0,), 2, 4, branches=(2, 2)),), 5)
     ],
     ids=["numbers without noise beside choices", "several", "numbers without noise", "choices with noise", "smoothed"],
 )
-def test_tasks_that_it_cannot_explore_are_refused_in_one_line(name, spec, settings, message):
+def test_unexplorable_tasks_are_refused_in_one_line(name, spec, settings, message):
     algorithm = algorithms.algorithm(name)
     config = algorithms.configuration(algorithm, settings).resolved(spec)
     with pytest.raises(BadRequest, match=message) as caught:
@@ -336,7 +336,7 @@ def test_tasks_that_it_cannot_explore_are_refused_in_one_line(name, spec, settin
 
 
 @EACH
-def test_opponents_that_do_not_learn_may_act_in_another_way(name):
+def test_fixed_opponents_may_act_in_another_way(name):
     opponents = Opponents(agents=(1,))
     for classes in (MIXED.classes, (MIXED.classes[0], AgentClass("y", (1,), 2, 4, branches=(2, 2)))):
         spec = EnvSpec(MIXED.agents, classes, MIXED.horizon, sides=(0, 1))

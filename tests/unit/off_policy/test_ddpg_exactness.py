@@ -218,7 +218,7 @@ def test_several_rounds_are_those_of_a_plain_computation(name, case):
 @pytest.mark.parametrize("state_size", [5, 0])
 @EACH
 @EACH_CASE
-def test_what_dead_agents_saw_did_and_got_changes_no_byte(name, case, state_size):
+def test_data_of_dead_agents_change_no_ddpg_byte(name, case, state_size):
     found, metrics = learned(name, case, "packed", meddled, state_size)
     expected, expected_metrics = learned(name, case, "packed", state_size=state_size)
     assert any(not rollout["alive"].all() for rollout in rollouts(spec_of(CASES[case][0])).values())

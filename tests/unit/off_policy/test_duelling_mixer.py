@@ -64,7 +64,7 @@ def test_two_agents_mix_by_hand(state, utilities, alive, advantages, actions, jo
     scale=st.sampled_from([0.1, 1.0, 10.0]),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_the_best_joint_action_is_that_of_each_agents_best_action(agents, heads, hyper, scale, seed):
+def test_best_joint_action_consists_of_best_actions(agents, heads, hyper, scale, seed):
     """Individual-Global-Max, for any weights: the joint value is highest where every agent takes its best action."""
     rng, choices = np.random.default_rng(seed), 3
     mixer = DuellingMixer(agents, 4, agents * choices, heads, hyper)

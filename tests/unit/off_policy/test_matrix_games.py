@@ -29,7 +29,7 @@ def all_pairs(actions):
 
 
 @pytest.mark.parametrize(("task", "table"), [(GAMES[0], CLIMBING), (GAMES[1], PENALTY)], ids=str)
-def test_a_pair_of_actions_earns_what_the_table_says_half_each_and_ends_the_game(task, table):
+def test_action_pair_earns_half_of_table_each(task, table):
     environment = registry.make(task, 9)
     seen = environment.reset(np.random.default_rng(0))
     np.testing.assert_array_equal(seen.values[0], np.ones((9, 2, 1)))
@@ -38,7 +38,7 @@ def test_a_pair_of_actions_earns_what_the_table_says_half_each_and_ends_the_game
     assert step.terminated.all() and step.ended.all() and not step.truncated.any()
 
 
-def test_a_penalty_is_a_hundred_unless_another_is_asked_for():
+def test_penalty_is_hundred_by_default():
     environment = registry.make(EnvTask(name="matrix/penalty"), 1)
     environment.reset(np.random.default_rng(0))
     assert environment.step((np.array([[0, 2]]),)).rewards.sum() == -100
@@ -63,7 +63,7 @@ def test_the_two_steps_pay_what_the_paper_says():
     np.testing.assert_array_equal(step.observation.state, np.tile([1, 0, 0], (16, 1)))
 
 
-def test_no_sum_of_two_utilities_prefers_the_better_game_of_the_two():
+def test_no_sum_of_utilities_prefers_better_game():
     # The additive fit that the module names, by least squares over the four pairs of actions.
     pairs = all_pairs(2)
     features = np.concatenate([np.eye(2)[pairs[:, 0]], np.eye(2)[pairs[:, 1]]], axis=1)
@@ -139,7 +139,7 @@ def learned(task, over):
     return values
 
 
-def test_bootstrapping_at_a_cut_finds_the_right_player_and_ending_there_the_wrong_one():
+def test_bootstrapping_at_cut_finds_right_player_ending_wrong():
     right = learned(CORRIDORS[0], lambda terminated, truncated: terminated)
     np.testing.assert_allclose(right, [[1, 7.29], [1, 8.1], [1, 9], [1, 10]], rtol=1e-12)
     wrong = learned(CORRIDORS[0], lambda terminated, truncated: terminated | truncated)
@@ -147,7 +147,7 @@ def test_bootstrapping_at_a_cut_finds_the_right_player_and_ending_there_the_wron
 
 
 @pytest.mark.parametrize("task", CORRIDORS, ids=str)
-def test_in_every_corridor_the_two_readings_of_a_cut_differ_in_all_but_the_last_leg(task):
+def test_readings_of_cut_differ_before_last_leg(task):
     horizon, legs = task.options.get("horizon", 2), task.options.get("legs", 2)
     right = learned(task, lambda terminated, truncated: terminated).argmax(axis=1)
     wrong = learned(task, lambda terminated, truncated: terminated | truncated).argmax(axis=1)
@@ -155,7 +155,7 @@ def test_in_every_corridor_the_two_readings_of_a_cut_differ_in_all_but_the_last_
     np.testing.assert_array_equal(wrong, np.arange(horizon * legs) >= horizon * (legs - 1))
 
 
-def test_what_was_walked_is_reported_and_a_walker_is_cut_after_the_horizon():
+def test_distance_is_reported_and_walker_cut_at_horizon():
     environment = registry.make(EnvTask(name="toy/corridor"), 400)
     starts = environment.reset(np.random.default_rng(3)).values[0].argmax(axis=2)
     assert {*starts.ravel().tolist()} == {0, 2}

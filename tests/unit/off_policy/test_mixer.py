@@ -53,7 +53,7 @@ BY_HAND = [
 
 
 @pytest.mark.parametrize(("state", "utilities", "alive", "joint", "gradients"), BY_HAND)
-def test_two_agents_and_one_hidden_unit_mix_as_worked_out_by_hand(state, utilities, alive, joint, gradients):
+def test_two_agents_mix_like_hand_computation(state, utilities, alive, joint, gradients):
     flat = tiny()
     got, mixed = TINY.forward(flat, np.array([[state]]), np.array([utilities]), np.array([alive]))
     np.testing.assert_allclose(got, [joint], rtol=1e-14)
@@ -127,7 +127,7 @@ def test_no_utility_lowers_the_joint_value(agents, state, embed, hyper, scale, s
     assert (higher >= joint - 1e-12 * np.abs(joint).max()).all()
 
 
-def test_what_a_dead_agents_network_says_does_not_matter():
+def test_output_of_dead_agent_network_is_ignored():
     mixer = MIXERS[0]
     flat, state, utilities, alive, error = random_case(mixer, 1)
     joint, mixed = mixer.forward(flat, state, utilities, alive)
@@ -181,7 +181,7 @@ def test_named_tensors_hold_the_whole_network(mixer):
         mixer_of(named, "mixer/s1")
 
 
-def test_a_network_starts_uniform_within_one_over_the_root_of_its_inputs():
+def test_network_starts_uniform_by_root_of_inputs():
     mixer = Mixer(3, 100, 32, 64)
     flat = mixer.hypernetworks.initialise(np.random.default_rng(1))
     assert flat.dtype == np.float32

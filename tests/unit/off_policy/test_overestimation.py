@@ -56,7 +56,7 @@ def mean_gap(values, rewards, over, ended, tail, counted):
 
 @pytest.mark.parametrize("standardise_rewards", [True, False])
 @pytest.mark.parametrize(("name", "stage"), [("iql", "policy"), ("iddpg", "critic"), ("maddpg", "critic")])
-def test_of_values_of_their_own_every_agent_has_a_metric(name, stage, standardise_rewards):
+def test_every_agent_with_own_values_has_metric(name, stage, standardise_rewards):
     scene, scale = (
         scene_of(name, reward="own", standardise_rewards=standardise_rewards),
         SCALE if standardise_rewards else 1.0,
@@ -79,7 +79,7 @@ def test_of_values_of_their_own_every_agent_has_a_metric(name, stage, standardis
 
 @pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
 @pytest.mark.parametrize("name", ["vdn", "qmix"])
-def test_of_a_joint_value_every_side_has_a_metric(name, sides):
+def test_every_side_with_joint_value_has_metric(name, sides):
     batch, found = metrics(scene_of(name, APART, sides))
     for side in ([0, 2], [1, 3]) if sides else ([0, 1, 2, 3],):
         living = batch.alive[side]
@@ -101,7 +101,7 @@ def test_it_is_reported_in_the_last_update_only():
     assert metrics(scene_of("maddpg"), range(1))[1] == {}
 
 
-def test_where_the_round_was_cut_the_target_critic_values_what_the_target_policy_would_do():
+def test_target_critic_values_target_policy_at_cut():
     scene = scene_of("iddpg", APART, reward="own", hidden=[1])
     seen, liked = scene.spec.classes[1].observation_size, 2
     for part, value in (("critic", 0.3), ("critic_target", 0.7)):
@@ -118,7 +118,7 @@ def test_where_the_round_was_cut_the_target_critic_values_what_the_target_policy
     assert found["critic/overestimation/g01"] == pytest.approx(expected)
 
 
-def test_where_time_limits_are_ends_nothing_stands_in_for_the_rest():
+def test_terminal_time_limits_are_not_bootstrapped():
     batch, found = metrics(scene_of("iql", APART, reward="own", time_limit="terminal"))
     cut = np.zeros((STEPS, NUM_ENVS), bool)
     cut[batch.cut[:, 0], batch.cut[:, 1]] = True

@@ -87,7 +87,7 @@ def test_two_updates_are_worked_out_by_hand():
     np.testing.assert_allclose(draw.weights[2:], (0.001 / 8**0.5) ** 0.7, rtol=1e-6)
 
 
-def test_the_exponent_of_the_weights_rises_with_all_steps_there_ever_were_and_stays_at_one():
+def test_weight_exponent_rises_with_steps_to_one():
     agent = Alone(batch_size=4, priority_beta=0.4, priority_steps=16)
     exponents = []
     for round_ in range(6):
@@ -98,7 +98,7 @@ def test_the_exponent_of_the_weights_rises_with_all_steps_there_ever_were_and_st
     assert exponents == pytest.approx([0.55, 0.7, 0.85, 1, 1, 1])
 
 
-def test_rollouts_that_leave_are_forgotten_and_new_ones_come_first():
+def test_departed_rollouts_are_forgotten_and_new_come_first():
     agent = Alone(batch_size=4)
     agent.hold(0, {(0, 0): rollout(1, 1, 1, 1), (0, 1): rollout(0, 0, 0, 0)})
     agent.learn(0)
@@ -124,7 +124,7 @@ def test_rollouts_are_found_by_name_in_any_order():
     assert (again.values.tolist(), again.steps) == ([4, 4, 3, 4], 50)
 
 
-def test_the_priority_of_a_segment_is_that_of_its_mean_error_over_rows_that_are_learned_from():
+def test_segment_priority_is_mean_error_of_learned_rows():
     """Two agents, two steps, three segments: errors 1, 2, 3 and 6 have mean 3, errors 4 and 0 of one living agent
     have mean 2, and a segment without living agents has priority 0."""
     difference = np.array([[[1, -4, 0], [2, 0, 0]], [[-3, 0, 0], [6, 0, 0]]], np.float64)
@@ -135,7 +135,7 @@ def test_the_priority_of_a_segment_is_that_of_its_mean_error_over_rows_that_are_
     np.testing.assert_allclose(update.priorities, [3 + 1e-6, 2 + 1e-6, 0], rtol=1e-12)
 
 
-def test_what_nothing_can_be_learned_from_is_not_drawn_again_unless_there_is_nothing_else():
+def test_unlearnable_segment_is_drawn_again_only_alone():
     agent = Alone(batch_size=4)
     living, dead = rollout(1, 1, 1, 1), rollout(1, 1, 1, 1)
     dead["alive"][:] = False
@@ -155,7 +155,7 @@ def test_what_nothing_can_be_learned_from_is_not_drawn_again_unless_there_is_not
     assert (draw.indices.tolist(), draw.weights.tolist()) == ([0, 1, 2, 3], [1, 1, 1, 1])
 
 
-def test_groups_that_draw_by_other_priorities_learn_from_other_rows():
+def test_groups_with_other_priorities_learn_other_rows():
     """The buffer caches the last minibatch only. Another one is drawn again."""
     agent = Alone(batch_size=2)
     agent.hold(0, {(0, 0): rollout(10, 11, 12, 13)})
@@ -164,7 +164,7 @@ def test_groups_that_draw_by_other_priorities_learn_from_other_rows():
 
 
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
-def test_where_draws_are_uniform_there_is_no_part_of_priorities(name):
+def test_uniform_draws_have_no_priorities_part(name):
     algorithm = algorithms.algorithm(name)
     code = algorithms.implementation(algorithm)
     for alpha, parts in ((0.0, 0), (0.1, 3)):

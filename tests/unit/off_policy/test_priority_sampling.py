@@ -21,7 +21,7 @@ def test_priorities_are_worked_out_by_hand():
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=30).filter(any))
-def test_a_single_draw_finds_every_index_in_exact_proportion(wanted):
+def test_single_draw_finds_indices_in_exact_proportion(wanted):
     priorities = np.array(wanted, np.float64)
     found = [sample_indices(priorities, np.array([u]))[0] for u in grid(sum(wanted))]
     np.testing.assert_array_equal(np.bincount(found, minlength=len(wanted)), wanted)
@@ -40,13 +40,13 @@ def test_a_minibatch_finds_every_index_in_exact_proportion():
     np.testing.assert_array_equal(np.bincount(found), [9, 0, 15, 3, 21])  # 48 draws from a total of 16
 
 
-def test_the_last_draw_stays_among_the_indices_although_its_mark_rounds_to_the_total():
+def test_last_draw_stays_within_indices_despite_rounding():
     largest = np.nextafter(1.0, 0.0)  # 2 plus this rounds to 3 of 3 parts
     np.testing.assert_array_equal(sample_indices(np.array([1.0, 1.0, 1.0]), np.full(3, largest))[-1:], [2])
     np.testing.assert_array_equal(sample_indices(np.array([1.0, 1.0, 0.0]), np.full(3, largest))[-1:], [1])
 
 
-def test_a_large_buffer_is_drawn_from_in_proportion_to_small_priorities():
+def test_large_buffer_is_drawn_by_small_priorities():
     priorities = np.full(1_000_000, 1e-6)
     priorities[123_456] = 1.0  # half of the total
     found = sample_indices(priorities, np.full(1000, 0.5, np.float32))
@@ -65,7 +65,7 @@ def test_weights_are_worked_out_by_hand():
     np.testing.assert_allclose(importance_weights(np.array([0.0, 2.0, 5.0]), np.array([1, 2]), 1.0), [1, 2 / 5])
 
 
-def test_fully_weighted_draws_have_the_mean_of_even_ones():
+def test_fully_weighted_draws_have_uniform_mean():
     priorities, values = np.array([3.0, 1.0, 4.0]), np.array([7.0, -2.0, 5.0])
     found = sample_indices(priorities, grid(8000))
     weights = importance_weights(priorities, found, 1.0)
@@ -73,6 +73,6 @@ def test_fully_weighted_draws_have_the_mean_of_even_ones():
 
 
 @pytest.mark.parametrize("wrong", [[], [0.0, 0.0], [1.0, -0.5], [1.0, np.nan], [1.0, np.inf]])
-def test_priorities_that_nothing_can_be_drawn_from_are_refused(wrong):
+def test_priorities_without_possible_draw_are_refused(wrong):
     with pytest.raises(ValueError, match="numbers from 0 on, and not all are 0"):
         sample_indices(np.array(wrong), np.array([0.5]))

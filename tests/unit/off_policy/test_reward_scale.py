@@ -15,7 +15,7 @@ def once():
     return RewardScale().update(REWARDS, lambda: -20.0)
 
 
-def test_values_are_in_the_scale_of_the_standard_deviation_above_the_level():
+def test_values_are_scaled_by_deviation_above_level():
     assert once().value_scale(True) == pytest.approx((2**0.5, -20 / 2**0.5))
 
 
@@ -23,7 +23,7 @@ def test_rewards_as_they_are_have_the_level_too():
     assert once().value_scale(False) == (1.0, -20.0)
 
 
-def test_the_level_stays_when_rewards_change_while_the_scale_follows():
+def test_level_stays_while_scale_follows_rewards():
     twice = once().update(REWARDS + 6, lambda: pytest.fail("it was asked for once"))
     assert twice.level == -20
     # Both count nearly equally: mean 1, mean square (6 + 18) / 2 = 12.
@@ -40,7 +40,7 @@ def test_it_is_kept_as_four_numbers():
     assert RewardScale.of(scale.tensor) == scale and scale.tensor.shape == (4,)
 
 
-def test_the_level_is_the_mean_of_what_was_still_to_come_in_the_first_round():
+def test_level_is_mean_return_of_first_round():
     # Two agents, three steps, one environment, gamma 1/2. The first is dead after two steps, the second lives on.
     rewards = np.array([[[4.0], [2.0], [9.0]], [[0.0], [0.0], [8.0]]])
     over = np.array([[[False], [True], [True]], [[False], [False], [False]]])
@@ -58,7 +58,7 @@ def test_the_level_is_the_mean_of_what_was_still_to_come_in_the_first_round():
 
 
 @pytest.mark.parametrize(("standardise", "divisor"), [(True, 2**0.5), (False, 1.0)])
-def test_centred_rewards_are_less_their_running_mean_and_values_have_no_level(standardise, divisor):
+def test_centred_rewards_subtract_running_mean_without_level(standardise, divisor):
     rewards = REWARDS.reshape(1, 4, 1)
     signal = LearningSignal(rewards, np.zeros((1, 4, 1), bool), loss_mask=np.ones((1, 4, 1), bool))
     context = SimpleNamespace(

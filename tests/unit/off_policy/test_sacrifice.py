@@ -26,7 +26,7 @@ QUICK = ("mappo", "qmix", "masac")
 @pytest.mark.slow
 @each_seed
 @pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in SETTINGS])
-def test_it_dies_where_its_team_is_paid_for_it(name, seed):
+def test_agent_dies_when_paid_as_team(name, seed):
     """A reward of 5 one step later is worth 4.5 to the team, more than the 1 that the agent could take."""
     settings = SETTINGS[name] | ({} if name in JOINT else {"reward": "team"})
     assert returned(GAME, trained_policy(GAME, name, settings, rounds=10, seed=seed)) == 5
@@ -35,6 +35,6 @@ def test_it_dies_where_its_team_is_paid_for_it(name, seed):
 @pytest.mark.slow
 @each_seed
 @pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in SETTINGS if name not in JOINT])
-def test_it_takes_what_it_can_where_it_is_paid_for_itself(name, seed):
+def test_agent_takes_reward_when_paid_alone(name, seed):
     settings = {**SETTINGS[name], "reward": "own"}
     assert returned(GAME, trained_policy(GAME, name, settings, rounds=10, seed=seed)) == 1

@@ -97,7 +97,7 @@ def test_soft_values_count_rewards_and_later_entropies(name, numbers, reward, of
 
 
 @EACH
-def test_where_time_limits_are_ends_neither_value_nor_entropy_follows_them(name):
+def test_terminal_limits_add_neither_value_nor_entropy(name):
     # The step that the time limit cuts is worth 2 to a, and the one before it 1 + 0.2 ln 3 + 2 / 2.
     of_a, nat = [2 + 0.2 * np.log(3), 2, 8 + 0.2 * np.log(3), 8], 0.4 * np.log(3)
     expected = [VALUE - np.mean(of_a), VALUE - np.mean([3, 8 + nat, 6])]

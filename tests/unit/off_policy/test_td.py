@@ -10,7 +10,7 @@ from marless.functions.algorithms.off_policy.target_networks import hard_update,
 GAMMA = 0.5
 
 
-def test_a_termination_removes_what_follows_and_a_truncation_does_not():
+def test_termination_removes_next_value_but_truncation_keeps():
     # 1 + ½ 8 where the episode goes on or was cut (its next value is that before the reset), 1 where it terminated.
     got = td.one_step(np.array([1.0, 1.0]), np.array([8.0, 8.0]), np.array([False, True]), GAMMA)
     np.testing.assert_array_equal(got, [5.0, 1.0])
@@ -37,7 +37,7 @@ def flags(steps):
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_three_step_targets_are_those_worked_out_by_hand(row):
+def test_three_step_targets_equal_hand_computation(row):
     terminated, ended, returns, discount, last, targets = ROWS[row]
     n_step = td.n_step_returns(REWARDS, flags(terminated), flags(ended), GAMMA, 3)
     np.testing.assert_array_equal(n_step.returns[:, 0], returns)
@@ -69,7 +69,7 @@ def walk(t, steps, rewards, following, terminated, ended):
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 30])
-def test_n_step_targets_are_those_of_walking_step_by_step(steps):
+def test_n_step_targets_equal_stepwise_walk(steps):
     rewards, following, terminated, ended = random_sequences(0)
     got = td.n_step_returns(rewards, terminated, ended, GAMMA, steps).targets(following)
     for agent, t, env in np.ndindex(rewards.shape):
@@ -77,7 +77,7 @@ def test_n_step_targets_are_those_of_walking_step_by_step(steps):
         assert got[agent, t, env] == pytest.approx(walk(t, steps, *one), rel=1e-12, abs=1e-14)
 
 
-def test_returns_of_one_step_give_the_one_step_targets():
+def test_one_step_returns_give_one_step_targets():
     rewards, following, terminated, ended = random_sequences(1)
     got = td.n_step_returns(rewards, terminated, ended, 0.9, 1).targets(following)
     np.testing.assert_array_equal(got, td.one_step(rewards, following, terminated, 0.9))
@@ -95,7 +95,7 @@ def test_mixed_returns_are_those_worked_out_by_hand():
     np.testing.assert_array_equal(over[:, 0], [5.5, 2, 38, 72])
 
 
-def test_mixed_returns_are_mixtures_of_those_of_n_steps():
+def test_mixed_returns_are_mixtures_of_n_steps():
     rewards, following, terminated, ended = random_sequences(4)
     length, mixing = rewards.shape[1], 0.7
     by_steps = [
@@ -124,7 +124,7 @@ def test_a_target_has_at_least_one_reward(steps):
         td.n_step_returns(REWARDS, flags(()), flags(()), GAMMA, steps)
 
 
-def test_double_q_takes_the_targets_value_of_the_online_choice_among_legal_actions():
+def test_double_q_values_best_legal_online_choice():
     online = np.array([[1.0, 3, 2], [1.0, 3, 2], [5.0, 5, 0], [-9.0, -9, -8]])
     target = np.array([[10.0, 20, 30], [10.0, 20, 30], [7.0, 8, 9], [1.0, 2, 3]])
     legal = np.array([[True, True, True], [True, False, True], [True, True, True], [True, True, False]])
@@ -136,13 +136,13 @@ def test_double_q_takes_the_targets_value_of_the_online_choice_among_legal_actio
     np.testing.assert_array_equal(td.double_q(*wide), [[[20, 30]], [[7, 1]]])
 
 
-def test_the_error_of_the_values_taken_goes_to_the_actions_taken():
+def test_value_error_goes_to_taken_actions():
     values, actions = np.array([[1.0, 2, 3], [4.0, 5, 6]]), np.array([2, 0])
     np.testing.assert_array_equal(td.gather_actions(values, actions), [3, 4])
     np.testing.assert_array_equal(td.scatter_actions(np.array([0.5, -1.0]), actions, 3), [[0, 0, 0.5], [-1, 0, 0]])
 
 
-def test_the_joint_error_is_the_sum_over_living_agents():
+def test_joint_error_is_sum_over_living_agents():
     # Row 0: both agents live on: (3 + 4) - (1 + ½2) - (1 + ½6) = 1. Row 1: agent 1 terminates here:
     # 7 - (1 + ½2) - 1 = 4. Row 2: agent 1 was dead before, so its network's output does not count: 3 - (1 + ½2) = 1.
     utilities, following = np.array([[3.0, 4]] * 3).T, np.array([[2.0, 6]] * 3).T
@@ -159,7 +159,7 @@ def test_the_joint_error_is_the_sum_over_living_agents():
 @pytest.mark.parametrize("delta", [None, 0.7])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dying", [False, True])
-def test_the_loss_and_its_error_are_those_of_automatic_differentiation(delta, weighted, dying):
+def test_loss_and_error_equal_automatic_differentiation(delta, weighted, dying):
     rng = np.random.default_rng(3)
     values, targets, weights = rng.standard_normal((3, 64, 2))
     weights = np.abs(weights) if weighted else np.ones((64, 2))
@@ -176,13 +176,13 @@ def test_the_loss_and_its_error_are_those_of_automatic_differentiation(delta, we
     np.testing.assert_array_equal(loss.difference, np.where(alive, values - targets, 0))  # before weights
 
 
-def test_a_batch_without_a_living_agent_has_no_loss():
+def test_batch_without_living_agent_has_no_loss():
     loss = td.td_loss(np.ones(2), np.full(2, np.inf), alive=np.zeros(2, bool))
     np.testing.assert_array_equal([loss.grad_output, loss.rows], [[0, 0], [0, 0]])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_targets_and_losses_keep_the_type_of_their_inputs(dtype):
+def test_targets_and_losses_keep_input_type(dtype):
     rewards, following, terminated, ended = random_sequences(4, dtype)
     n_step = td.n_step_returns(rewards, terminated, ended, 0.9, 3)
     loss = td.td_loss(following, rewards, 1.0, np.ones_like(rewards), ~terminated)
@@ -199,20 +199,20 @@ ONLINE, TARGET = (
 )
 
 
-def test_a_hard_target_is_copied_after_every_third_update():
+def test_hard_target_is_copied_every_third_update():
     for updates, source in ((1, TARGET), (2, TARGET), (3, ONLINE), (4, TARGET), (6, ONLINE)):
         got = hard_update(ONLINE, TARGET, updates, interval=3)
         assert {name: tensor.tolist() for name, tensor in got.items()} == {n: t.tolist() for n, t in source.items()}
 
 
-def test_a_copied_target_does_not_move_with_the_online_network():
+def test_copied_target_is_separate_from_online_network():
     online = {"w0": np.array([1.0])}
     copied = hard_update(online, {"w0": np.array([0.0])}, 1, interval=1)
     online["w0"] += 5
     assert copied["w0"].tolist() == [1.0]
 
 
-def test_a_soft_update_moves_a_part_of_the_way():
+def test_soft_update_moves_part_of_the_way():
     got = soft_update(ONLINE, TARGET, 0.25)  # 3 - ¼2, 6 - ¼4, 0 + ¼4
     assert {name: tensor.tolist() for name, tensor in got.items()} == {"w0": [2.5, 5.0], "b0": [1.0]}
     assert TARGET["w0"].tolist() == [3.0, 6.0]
@@ -220,7 +220,7 @@ def test_a_soft_update_moves_a_part_of_the_way():
         assert all(np.array_equal(tensor, end[name]) for name, tensor in soft_update(ONLINE, TARGET, rate).items())
 
 
-def test_targets_refuse_networks_with_other_tensors_and_rates_out_of_range():
+def test_targets_refuse_other_tensors_and_invalid_rates():
     with pytest.raises(ValueError, match="do not have the same tensors: b0"):
         hard_update(ONLINE, {"w0": TARGET["w0"]}, 1, 1)
     with pytest.raises(ValueError, match="do not have the same tensors: b0"):

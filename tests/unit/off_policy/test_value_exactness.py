@@ -66,20 +66,20 @@ CASES = {
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", NAMES)
-def test_stages_give_the_weights_of_one_loss_through_all_networks(name, case):
+def test_stages_give_weights_of_one_joint_loss(name, case):
     equals_plain(Scene(name, **CASES[case]))
 
 
 @pytest.mark.parametrize("team", [APART, TOGETHER], ids=["apart", "together"])
 @pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
 @pytest.mark.parametrize("name", NAMES)
-def test_so_they_do_for_every_team_and_for_sides_that_compete(name, sides, team):
+def test_stages_equal_joint_loss_for_teams_and_sides(name, sides, team):
     equals_plain(Scene(name, team, sides, sequence_length=2, n_step=2))
 
 
 @pytest.mark.parametrize("team", [APART, TOGETHER], ids=["apart", "together"])
 @pytest.mark.parametrize("name", NAMES)
-def test_so_they_do_where_each_side_or_group_draws_by_priorities_of_its_own(name, team):
+def test_stages_equal_joint_loss_with_own_priorities(name, team):
     equals_plain(Scene(name, team, (0, 1, 0, 1), priority=0.8, sequence_length=2, updates_per_round=4))
 
 
@@ -92,12 +92,12 @@ def test_so_do_independent_learners_of_their_own_rewards():
 @pytest.mark.parametrize("case", ["one step ahead", "time limits are ends", "recurrent, burn-in"])
 @pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
 @pytest.mark.parametrize("name", NAMES)
-def test_so_they_do_from_the_first_update_on_which_finds_the_scale_of_rewards(name, sides, case):
+def test_stages_equal_joint_loss_from_first_update(name, sides, case):
     equals_plain(Scene(name, sides=sides, first=True, **CASES[case]))
 
 
 @pytest.mark.parametrize("hyper", [0, 6])
-def test_so_does_a_mixer_with_and_without_hidden_hypernetworks(hyper):
+def test_mixer_equals_joint_loss_with_any_hypernetwork(hyper):
     equals_plain(Scene("qmix", hypernet_embed=hyper, mixing_embed_dim=3))
     equals_plain(Scene("qplex", hypernet_embed=hyper, mixing_heads=2))
 
@@ -154,13 +154,13 @@ def same_bytes(found, expected):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_settings_of_priorities_change_no_byte_where_draws_are_uniform(name):
+def test_priority_settings_change_nothing_with_uniform_draws(name):
     found = Scene(name, priority_beta=0.9, priority_steps=3).run()
     same_bytes(found, Scene(name).run())
     assert not any(key.startswith("priorities/") for key in found)
 
 
-def test_who_learns_together_draws_by_equal_priorities_and_who_learns_alone_by_its_own():
+def test_joint_learners_share_priorities_and_others_do_not():
     for name, kinds in (("iql", 4), ("vdn", 2), ("qmix", 2), ("qplex", 2)):
         found = Scene(name, APART, (0, 1, 0, 1), priority=1.0).run()
         assert len({found[f"priorities/g{group:02d}/values"].tobytes() for group in range(4)}) == kinds
@@ -169,7 +169,7 @@ def test_who_learns_together_draws_by_equal_priorities_and_who_learns_alone_by_i
 @pytest.mark.parametrize("state_size", [3, 0])
 @pytest.mark.parametrize("case", ["one step ahead", "three steps ahead", "recurrent", "recurrent, burn-in"])
 @pytest.mark.parametrize("name", NAMES)
-def test_what_dead_agents_saw_did_and_got_changes_no_byte(name, case, state_size):
+def test_data_of_dead_agents_change_no_value_byte(name, case, state_size):
     scene = Scene(name, state_size=state_size, **CASES[case])
     rollouts = [meddled(scene.spec, rollout) for rollout in scene.rollouts]
     other = Scene(name, rollouts=rollouts, state_size=state_size, **CASES[case])
@@ -195,7 +195,7 @@ def test_what_was_not_drawn_changes_no_byte(name):
 
 @pytest.mark.parametrize(("rule", "passes"), [("packed", 1), ("split", 2)])
 @pytest.mark.parametrize("name", ["vdn", "qmix", "qplex"])
-def test_a_function_with_all_stages_makes_utilities_of_a_minibatch_once(name, rule, passes, monkeypatch):
+def test_single_function_computes_minibatch_utilities_once(name, rule, passes, monkeypatch):
     scene, made = Scene(name), []
 
     def counted(context, group, **settings):
@@ -209,7 +209,7 @@ def test_a_function_with_all_stages_makes_utilities_of_a_minibatch_once(name, ru
         assert made.count(update) == (passes + whole) * len(set(scene.team.groups))
 
 
-def test_the_gradient_of_a_sum_is_each_networks_own():
+def test_gradient_of_sum_is_own_for_each_network():
     """VDN: the gradient is the same for all living agents, so a network does not depend on another's weights."""
     scene = Scene("vdn", APART, sequence_length=2, n_step=2)
     code, groups = algorithms.implementation(scene.algorithm), (0, 1, 2, 3)
@@ -243,7 +243,7 @@ def test_a_stage_leaves_the_minibatch_as_it_was():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_segments_that_begin_where_episodes_do_are_unrolled_like_whole_rollouts(name):
+def test_segments_at_episode_starts_unroll_like_whole_rollouts(name):
     scene = Scene(name, recurrent=True)
     rollouts = [{**rollout, "ended": np.zeros((STEPS, NUM_ENVS), bool)} for rollout in scene.rollouts]
     for rollout_ in rollouts:

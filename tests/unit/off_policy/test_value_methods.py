@@ -66,7 +66,7 @@ def values(task, name, cells, seed, **settings):
 @pytest.mark.slow
 @each_seed
 @pytest.mark.parametrize(("name", "earned"), [("qmix", 8), ("vdn", 7), ("iql", 7)])
-def test_the_two_step_game_is_solved_by_who_can_say_that_values_do_not_add_up(name, earned, seed):
+def test_two_step_game_needs_values_beyond_sums(name, earned, seed):
     """The game of the QMIX paper (section 5): the best is 8, and a sum of values prefers the safe 7."""
     assert returned(TWO_STEP, learned(TWO_STEP, name, seed)) == earned
 
@@ -81,7 +81,7 @@ def test_values_are_the_closest_sum_to_the_rewards(name, seed):
 
 
 @each_seed
-def test_the_joint_values_of_qmix_are_those_of_the_game(seed):
+def test_qmix_joint_values_equal_game(seed):
     """Values of pairs, discounted by 0.99 in the first state: the first agent's actions lead to 7 and 8. The paper's
     table 2 has 6.93, 6.93, 7.92, 7.92. 7.00 four times. 0.00, 1.00, 1.00, 8.00."""
     settings = {**EXPLORING, **OWN["qmix"], "standardise_rewards": False}
@@ -99,7 +99,7 @@ def test_the_joint_values_of_qmix_are_those_of_the_game(seed):
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
-def test_who_explores_less_and_less_may_find_the_best_where_the_penalty_is_high(name):
+def test_decaying_exploration_may_solve_high_penalty_game(name):
     """With -7 a corner is worth 1 beside a random partner and the middle 2/3, so the seed decides whether
     both settle on the same corner: of ten seeds 4, 6 and 8 do."""
     task, settings = EnvTask(name="matrix/penalty", options={"k": -7}), {**SMALL, **OWN[name], "epsilon_steps": 300}
@@ -110,7 +110,7 @@ def test_who_explores_less_and_less_may_find_the_best_where_the_penalty_is_high(
 @pytest.mark.slow
 @each_seed
 @pytest.mark.parametrize("name", [slow("iql"), "vdn", slow("qmix")])
-def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, seed):
+def test_decaying_exploration_solves_penalty_game(name, seed):
     """With a penalty of -3 the corners, 7/3 in the mean over a random partner, are worth more than the middle, 2/3.
     Both agents settle on one of the two pairs that pay 10 as they explore less."""
     task = EnvTask(name="matrix/penalty", options={"k": -3})
@@ -121,7 +121,7 @@ def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, see
 
 @pytest.mark.slow
 @each_seed
-def test_the_central_critic_of_maddpg_learns_what_every_pair_of_the_climbing_game_pays(seed):
+def test_maddpg_central_critic_learns_climbing_game(seed):
     """An unrestricted joint value: the optimum of 11 lies among penalties that a mean over partners would hide."""
     pays = [[11, -30, 0], [-30, 7, 6], [0, 0, 5]]
     settings = {
@@ -141,7 +141,7 @@ def test_the_central_critic_of_maddpg_learns_what_every_pair_of_the_climbing_gam
 @each_seed
 @pytest.mark.parametrize(("game", "earned"), [("climbing", 5), slow(("penalty", 2))])
 @pytest.mark.parametrize("name", ["iql", slow("vdn")])
-def test_who_averages_over_a_partner_that_explores_misses_the_best(name, game, earned, seed):
+def test_averaging_over_exploring_partner_misses_best(name, game, earned, seed):
     """Means over the partner's actions, climbing: -19/3, -17/3, 5/3 for the row player and -19/3, -23/3, 11/3 for the
     other, so both play the last action, which pays 5 of 11; penalty: -30, 2/3, -30, so both play the middle, 2 of 10.
     A sum of values has the same greatest entry: row mean plus column mean.
@@ -152,7 +152,7 @@ def test_who_averages_over_a_partner_that_explores_misses_the_best(name, game, e
 
 @each_seed
 @pytest.mark.parametrize("game", [slow("climbing"), "penalty"])
-def test_a_joint_value_that_rises_with_the_own_ones_misses_the_best(game, seed):
+def test_monotonic_joint_value_misses_best(game, seed):
     """No monotonic value can have a best pair whose neighbours are worse than their own other neighbours."""
     task = EnvTask(name=f"matrix/{game}")
     assert returned(task, learned(task, "qmix", seed, rounds=6, num_envs=64)) < {"climbing": 11, "penalty": 10}[game]
@@ -160,7 +160,7 @@ def test_a_joint_value_that_rises_with_the_own_ones_misses_the_best(game, seed):
 
 @each_seed
 @pytest.mark.parametrize(("time_limit", "going_on"), [("bootstrap", [7.29, 8.1, 9, 10]), ("terminal", [0.9, 0, 9, 10])])
-def test_the_values_of_the_corridor_are_those_worked_out_by_hand(time_limit, going_on, seed):
+def test_corridor_values_equal_hand_computation(time_limit, going_on, seed):
     """See `marless.functions.environments.corridor`: treating a time limit as terminal hides all after the first
     leg."""
     settings = {"batch_size": 128, "updates_per_round": 60, "gamma": 0.9, "hidden": [16]}
@@ -173,7 +173,7 @@ def test_the_values_of_the_corridor_are_those_worked_out_by_hand(time_limit, goi
 @each_seed
 @pytest.mark.parametrize(("time_limit", "walks"), [("bootstrap", [1, 1, 1]), ("terminal", [0, 1, 1])])
 @pytest.mark.parametrize("name", [slow("vdn"), "qmix"])
-def test_a_joint_value_walks_the_corridor_only_where_a_time_limit_is_no_end(name, time_limit, walks, seed):
+def test_joint_value_walks_corridor_only_when_limits_truncate(name, time_limit, walks, seed):
     """Not compared in the first cell, where taking is worth 1 and, with terminal time limits, going on 0.9."""
     found = outputs(learned(CORRIDOR, name, seed, gamma=0.9, time_limit=time_limit), 4).argmax(axis=2)
     assert found[:, 1:].tolist() == [walks, walks]
@@ -197,7 +197,7 @@ SURPRISED = {"priority": 0.6, "priority_steps": 1500}  # what surprises is repla
         *(slow((name, HARD, SURPRISED)) for name in ("iql", "qmix")),
     ],
 )
-def test_agents_that_explore_less_and_less_answer_every_signal(name, options, settings, seed):
+def test_agents_with_decaying_exploration_answer_every_signal(name, options, settings, seed):
     """Two agents, five steps, a right answer each: the best return is 10."""
     task, settings = EnvTask(name="toy/signal", options=options), {**ANSWERING, **OWN[name], **settings}
     assert mean_return(task, trained_policy(task, name, settings, rounds=10, seed=seed)) == 10
@@ -220,7 +220,7 @@ def mean_return(task, policy, episodes=64):
 
 
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
-def test_exploring_falls_in_a_straight_line_and_then_stays(name):
+def test_exploration_falls_linearly_then_stays(name):
     algorithm = algorithms.algorithm(name)
     config = algorithms.configuration(algorithm, {"epsilon_start": 0.9, "epsilon_end": 0.1, "epsilon_steps": 400})
     behaviours = [config.behaviour(steps) for steps in (0, 100, 200, 400, 10_000)]
@@ -245,7 +245,7 @@ def test_exploring_falls_in_a_straight_line_and_then_stays(name):
     ],
 )
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
-def test_minibatches_have_as_many_steps_whatever_they_are_made_of(name, settings, length, batch):
+def test_minibatches_have_equal_steps_for_any_content(name, settings, length, batch):
     spec = registry.spec(EnvTask(name="mpe/simple_spread"))
     config = algorithms.configuration(algorithms.algorithm(name), settings).resolved(spec)
     assert (config.length, config.batch_size) == (length, batch)
@@ -261,7 +261,7 @@ def test_minibatches_have_as_many_steps_whatever_they_are_made_of(name, settings
     ],
 )
 @pytest.mark.parametrize("name", ["iql", "vdn", "maddpg", "iddpg"])
-def test_where_time_limits_are_ends_one_jump_does_not_decide_the_gradient(name, settings, huber):
+def test_terminal_limits_set_huber_delta(name, settings, huber):
     config = algorithms.configuration(algorithms.algorithm(name), settings)
     assert config.resolved(registry.spec(TWO_STEP)).huber_delta == huber
 
@@ -337,7 +337,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("wrong", REFUSED)
-def test_settings_that_cannot_be_are_refused_in_one_line(wrong):
+def test_impossible_settings_are_refused_in_one_line(wrong):
     settings, message = REFUSED[wrong]
     with pytest.raises(ConfigError) as refused:
         load(None, ["algorithm.name=vdn", *settings])
@@ -382,7 +382,7 @@ def initialised(name, spec, groups):
         ),
     ],
 )
-def test_agents_that_do_not_make_one_choice_are_refused_by_name_with_what_to_do(name, kind, what, advice):
+def test_agents_without_single_choice_are_refused_by_name(name, kind, what, advice):
     kinds = (AgentClass("one", (0,), 4, 3), AgentClass("other", (1,), 4, **kind))
     answer = initialised(name, EnvSpec(("a", "b"), kinds, horizon=5), (0, 1))
     assert isinstance(answer, Failed)
@@ -401,7 +401,7 @@ def test_rivals_that_share_networks_have_no_joint_value(name):
 
 
 @pytest.mark.parametrize(("name", "parts"), [("iql", [0, 1, 2]), ("vdn", [0, 1]), ("qmix", [0, 1])])
-def test_what_a_side_has_once_its_first_group_keeps(name, parts):
+def test_parts_of_side_are_kept_by_first_group(name, parts):
     storage = MemoryStorage()
     task = make_task(InitialiseTask,
         id="i", run="r", round=0, output="i", timeout_s=1.0, seed=0, spec=RIVALS, algorithm=name, hyperparameters={},

@@ -86,7 +86,7 @@ def test_a_credential_process_that_fails_tells_why(machine, tmp_path):
     assert_both_say("token has expired")
 
 
-def test_a_file_of_a_web_identity_that_is_not_there(machine, shell):
+def test_missing_web_identity_file_is_named(machine, shell):
     machine("", AWS_WEB_IDENTITY_TOKEN_FILE="/nope/token", AWS_ROLE_ARN="arn:aws:iam::123456789012:role/x")
     shell.unset("AWS_ACCESS_KEY_ID")
     assert_both_say("/nope/token", "No such file")
@@ -106,7 +106,7 @@ def test_an_address_without_a_scheme(machine):
     assert_both_say("AWS_ENDPOINT_URL", "localhost:4566", "https://")
 
 
-def test_a_session_token_with_a_line_break_is_named_and_not_said(machine):
+def test_session_token_with_line_break_is_named_hidden(machine):
     machine(AWS_SESSION_TOKEN=f"{TOKEN}\r", AWS_ENDPOINT_URL=NOWHERE)
     assert_both_say("AWS_SESSION_TOKEN", "line break")
     assert not any(TOKEN in line for line in lines())
@@ -179,7 +179,7 @@ def test_emulated_clients_read_nothing_of_the_users_configuration(machine):
         ({}, "sa-east-1"),
     ],
 )
-def test_the_region_is_that_of_the_environment_or_the_configuration(machine, variables, region):
+def test_region_comes_from_environment_or_configuration(machine, variables, region):
     machine("region = sa-east-1", **variables)
     assert region_of(None) == region
     assert region_of("us-east-1") == "us-east-1"

@@ -27,7 +27,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_cannot_be_read_whole_is_refused_by_name(tmp_path, kind):
+def test_file_not_wholly_readable_is_refused_by_name(tmp_path, kind):
     path = tmp_path / "named"
     make, why = REFUSED[kind]
     make(path)
@@ -51,7 +51,7 @@ def impatient():
 
 
 @pytest.mark.usefixtures("impatient")
-def test_nobody_waits_for_a_pipe_in_the_place_of_an_object_or_a_lock(tmp_path):
+def test_pipe_in_place_of_file_blocks_no_one(tmp_path):
     for name in ("object", ".lock", "attempts.jsonl"):
         os.mkfifo(tmp_path / name)
     with pytest.raises(CorruptObject, match="0 bytes instead of 7"):
@@ -60,18 +60,18 @@ def test_nobody_waits_for_a_pipe_in_the_place_of_an_object_or_a_lock(tmp_path):
     AttemptLog(tmp_path / "attempts.jsonl").record([])
 
 
-def test_a_name_that_no_file_can_have_is_refused(tmp_path):
+def test_impossible_file_name_is_refused(tmp_path):
     with pytest.raises(UnreadableFile, match="null byte"):
         read_file(tmp_path / "a\0b")
 
 
-def test_a_file_that_is_missing_is_missing_for_python_too(tmp_path):
+def test_missing_file_is_missing_for_python_too(tmp_path):
     with pytest.raises(FileNotFoundError) as missing:
         read_json(tmp_path / "none", dict)
     assert isinstance(missing.value, MissingFile)
 
 
-def test_text_and_json_that_cannot_be_understood_are_refused_by_name(tmp_path):
+def test_unreadable_text_and_json_are_refused_by_name(tmp_path):
     path = tmp_path / "named"
     path.write_bytes(b'{"a": "\xff"}')
     for read in (read_text, lambda path: read_json(path, dict)):

@@ -21,7 +21,7 @@ TWO_SECONDS = Charge(invocations=2, billed_ms=2000, mb_ms=1769 * 2000)
         (3, 2, "3 attempts, 12.0 s, $0.00030 of the bill; 2 " + MOST.format("are", "their")),
     ],
 )
-def test_lost_attempts_are_told_with_their_seconds_and_dollars(attempts, unreported, text):
+def test_lost_attempts_are_reported_with_seconds_and_dollars(attempts, unreported, text):
     lost = LostAttempts(attempts=attempts, seconds=12.0, dollars=0.0003, unreported=unreported)
     assert str(lost) == text
 
@@ -56,7 +56,7 @@ def with_failures(state, count):
 SAMPLES = ("sample/00000-00000", "sample/00001-00001")
 
 
-def test_a_task_that_is_tried_again_is_named_after_the_decision_that_tries_it():
+def test_retried_task_is_named_after_its_decision():
     def script(function, request):
         crashes = isinstance(request, SampleTask) and request.address.round == 1 and request.attempt == 0
         return [report(function, request, outcome="crash") if crashes else answered(function, request)]
@@ -84,7 +84,7 @@ def test_failures_in_a_pause_share_the_next_line():
     assert lines.lines(plan, with_failures(state, 3)) == [both]
 
 
-def test_a_task_that_is_given_up_has_no_line_of_its_own():
+def test_abandoned_task_has_no_own_line():
     plan = make_plan("attempts=2", "actors.rollouts=2")
     state = waiting(plan)
     slots = {

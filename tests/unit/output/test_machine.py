@@ -4,12 +4,12 @@ from marless.machine import Machine, this_machine
 
 
 @pytest.mark.parametrize(("load", "text"), [(7.2, "measured at load 7 on 2 cores"), (3.0, ""), (0.0, "")])
-def test_a_machine_is_busy_if_its_load_exceeds_the_cores_and_a_driver(load, text):
+def test_machine_is_busy_above_cores_plus_driver(load, text):
     assert Machine(cores=2, platform="p", python="3", load=load).busy_text == text
 
 
 @pytest.mark.parametrize(("seconds", "load"), [(10, 7.0), (200, 5.0), (3600, 3.0)])
-def test_the_load_is_the_mean_of_about_the_time_that_was_measured(seconds, load):
+def test_load_is_mean_over_measured_time(seconds, load):
     assert this_machine(seconds, lambda: (7.0, 5.0, 3.0)).load == load
 
 

@@ -33,7 +33,7 @@ def cell(shell):
     return cell
 
 
-def test_a_drawing_is_replaced_and_text_of_others_is_no_html():
+def test_drawing_is_replaced_and_foreign_text_escaped():
     cell = Cell()
     surface = NotebookCell(cell.display)
     surface.start()
@@ -43,14 +43,14 @@ def test_a_drawing_is_replaced_and_text_of_others_is_no_html():
     assert "font-weight: bold" in cell[0]["text/html"] and "&lt;script&gt;2 of 2" in cell[1]["text/html"]
 
 
-def test_training_is_a_panel_in_the_kernel_of_a_notebook_and_lines_where_ipython_is_not_loaded(cell, shell):
+def test_training_is_panel_in_notebook_and_lines_elsewhere(cell, shell):
     assert isinstance(choose_view(json=False), LiveView)
     shell.uninstall("IPython")
     assert output.notebook_display() is None
     assert isinstance(choose_view(json=False), PlainView)
 
 
-def test_a_call_shows_how_far_it_is_until_it_returns(cell):
+def test_call_shows_progress_until_it_returns(cell):
     with cell_progress() as progress:
         progress("160 of 320 episodes")
     assert [bundle["text/plain"] for bundle in cell] == ["160 of 320 episodes", ""]

@@ -85,7 +85,7 @@ def test_streams_may_be_absent_closed_or_bare(streams):
     assert sys.stdout.text == "a\nb\n"
 
 
-def test_a_full_disk_is_named_once_and_may_have_space_later(streams):
+def test_full_disk_is_named_once_and_may_recover(streams):
     full, err = Stream(error=OSError(errno.ENOSPC, "No space left on device")), Stream()
     streams(full, err)
     output.say("lost"), output.say("lost")
@@ -95,7 +95,7 @@ def test_a_full_disk_is_named_once_and_may_have_space_later(streams):
     assert full.body.getvalue() == b"kept\n"
 
 
-def test_a_reader_that_left_is_no_problem_and_another_stream_is_tried(streams):
+def test_departed_reader_is_harmless_and_next_stream_used(streams):
     streams(Stream(error=BrokenPipeError(errno.EPIPE, "Broken pipe")))
     output.say("nobody reads")
     assert output.OUTPUT.unread and not output.OUTPUT.problem
@@ -146,7 +146,7 @@ def test_what_a_terminal_would_obey_is_shown(streams, told, shown):
     assert visible(shown) == shown
 
 
-def test_secrets_are_hidden_on_both_streams_and_in_json(streams, shell):
+def test_secrets_are_hidden_on_streams_and_in_json(streams, shell):
     shell.export(A_TOKEN="abcdefgh\r\nijklmnop")
     stream = Stream()
     streams(stream, stream)
@@ -156,7 +156,7 @@ def test_secrets_are_hidden_on_both_streams_and_in_json(streams, shell):
     assert "abcdefgh" not in text and "ijklmnop" not in text
 
 
-def test_a_secret_of_digits_leaves_numbers_of_json_whole(streams, shell):
+def test_secret_of_digits_leaves_json_numbers_whole(streams, shell):
     shell.export(A_PASSWORD="12345678")
     stream = Stream()
     streams(stream)
@@ -196,7 +196,7 @@ def _calls(path):
 
 
 @pytest.mark.parametrize("program", ["marless", ".venv/bin/marless", "'/a folder/.venv/bin/marless'"])
-def test_advice_is_broken_between_words_and_its_command_not_at_all(streams, shell, program):
+def test_advice_breaks_between_words_but_never_commands(streams, shell, program):
     command = f"{program} resume {'long-name-' * 7}"
     line = f"marless: stopped after round 12; go on with: {command}"
     streams(Stream(), err := Stream())

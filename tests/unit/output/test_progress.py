@@ -50,7 +50,7 @@ def evaluating(phase, *answered):
     return State(phase=phase, round=5, env_steps=4800, slots=slots, spec=SPEC)
 
 
-def test_episodes_of_an_evaluation_count_when_their_function_has_answered(plan):
+def test_evaluation_episodes_count_when_their_function_answers(plan):
     assert str(evaluation_under_way(plan, evaluating("final", True, False, True))) == (
         "final evaluation: 20 of 70 episodes"
     )
@@ -61,14 +61,14 @@ def test_episodes_of_an_evaluation_count_when_their_function_has_answered(plan):
     assert evaluation_under_way(plan, State(phase="round")) is None
 
 
-def test_the_rest_of_an_evaluation_takes_as_long_as_what_was_played_since_one_looks():
+def test_rest_of_evaluation_follows_observed_speed():
     clock = EvaluationClock()
     assert clock.seconds_left(EvaluationUnderWay("final evaluation", 40, 100), 7.0) is None
     assert clock.seconds_left(EvaluationUnderWay("final evaluation", 60, 100), 12.0) == 10.0
     assert clock.seconds_left(EvaluationUnderWay("absolute metric", 60, 100), 13.0) is None
 
 
-def test_the_speed_of_training_leaves_out_rounds_with_an_evaluation_once_there_are_others():
+def test_training_speed_omits_rounds_with_evaluation():
     speed = TrainingSpeed()
     assert speed.steps_per_second == 0.0
     evaluation = Evaluated(round=0, env_steps=0, returns=(1.0,))
@@ -81,7 +81,7 @@ def test_the_speed_of_training_leaves_out_rounds_with_an_evaluation_once_there_a
     assert speed.steps_per_second == 200.0
 
 
-def test_the_first_round_of_a_resumed_run_has_no_beginning_to_count_from():
+def test_first_resumed_round_has_no_start_to_count():
     speed = TrainingSpeed()
     speed.add(empty_line(round=11, env_steps=1100, seconds=110.0))
     assert speed.steps_per_second == 0.0
@@ -89,7 +89,7 @@ def test_the_first_round_of_a_resumed_run_has_no_beginning_to_count_from():
     assert speed.steps_per_second == 50.0
 
 
-def test_a_pipe_hears_where_a_run_stands_only_after_a_long_silence(capsys, clock, plan):
+def test_pipe_reports_progress_only_after_long_silence(capsys, clock, plan):
     view, state = PlainView(clock), evaluating("final", True, False)
     for seconds_later in (0.0, 29.0, 1.0, 29.0):
         clock.now += seconds_later
@@ -97,7 +97,7 @@ def test_a_pipe_hears_where_a_run_stands_only_after_a_long_silence(capsys, clock
     assert capsys.readouterr() == ("", "round     5 of 5   final evaluation: 10 of 70 episodes   4,800 steps   2:10\n")
 
 
-def test_a_study_in_a_pipe_says_now_and_then_how_far_all_its_runs_are(capsys, clock):
+def test_study_in_pipe_reports_progress_of_all_runs(capsys, clock):
     config = load(None, ["stop.rounds=10"])
     runs = [
         StudyRun(name, "", 1, "", config, "running", round=count, dollars=0.2) for name, count in (("a", 3), ("b", 4))
@@ -110,7 +110,7 @@ def test_a_study_in_a_pipe_says_now_and_then_how_far_all_its_runs_are(capsys, cl
     assert capsys.readouterr().err == f"{runs_text}   15.0 s\n{runs_text}   30.0 s\n"
 
 
-def test_the_last_frame_of_a_study_shows_how_all_runs_ended():
+def test_last_study_frame_shows_end_of_all_runs():
     """The runs end sooner after a frame than the next frame is due."""
     runs = [StudyRun(name, "", 1, "", load(None, ["stop.rounds=10"]), "running") for name in ("a", "b")]
     frames = []
@@ -125,7 +125,7 @@ def test_the_last_frame_of_a_study_shows_how_all_runs_ended():
     assert ["2 runs: 2 running" in titles[0], "2 runs: 2 finished" in titles[-1]] == [True, True]
 
 
-def test_a_command_in_a_pipe_says_how_far_it_is_soon_and_then_at_a_bounded_rate(capsys, clock):
+def test_command_in_pipe_reports_early_then_rate_limited(capsys, clock):
     lines = ProgressLines(clock)
     for number, seconds_later in enumerate((0.0, FIRST_S, EVERY_S / 2, EVERY_S / 2), 1):
         clock.now += seconds_later

@@ -40,7 +40,7 @@ _BROKEN = "FwoGZXIvYXdz\r\nEBYfake/fake+12=="
         f"first line {_BROKEN.splitlines()[0]}",
     ],
 )
-def test_a_secret_is_found_in_every_form_that_a_text_gives_it(shell, text):
+def test_secret_is_found_in_every_form(shell, text):
     shell.export(AWS_SESSION_TOKEN=_BROKEN)
     if "?token=" in text:
         shell.export(AWS_SESSION_TOKEN=_BROKEN.splitlines()[1])
@@ -59,7 +59,7 @@ def test_a_short_secret_goes_where_it_stands_alone(shell):
     assert redact("it is s3cr3t! and 's3cr3t!', no xs3cr3t!") == "it is <SHORT_TOKEN> and '<SHORT_TOKEN>', no xs3cr3t!"
 
 
-def test_a_short_word_or_number_goes_only_beside_its_name(shell):
+def test_short_secret_is_removed_only_next_to_name(shell):
     shell.export(MYSQL_PWD="root")
     shell.export(DOOR_PIN="1234")
     assert redact("root paid 1234.5 for 1234 rounds") == "root paid 1234.5 for 1234 rounds"
@@ -81,7 +81,7 @@ def test_what_was_learned_is_a_secret_too():
     assert redact("401: opensesame") == "401: <task.options.api_key>"
 
 
-def test_settings_that_are_given_away_keep_all_but_secrets():
+def test_published_settings_keep_everything_but_secrets():
     given = {"horizon": 25, "api_key": "opensesame", "inner": {"password": "x", "name": "n"}, "has_key": True}
     assert redact_settings(given) == {
         "horizon": 25,

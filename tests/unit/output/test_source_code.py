@@ -103,7 +103,7 @@ def test_what_computes_is_part_of_it(name, text, before, after):
     assert part(name, text.replace(before, after)) != part(name, text)
 
 
-def test_a_file_that_is_no_text_counts_as_it_is():
+def test_file_that_is_no_text_counts_unchanged():
     assert computing_part("a.py", b"\xff # x") == b"\xff # x"
 
 
@@ -130,7 +130,7 @@ def tokens(text):
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(None, marks=pytest.mark.slow)])
-def test_python_finds_the_same_words_in_the_part_that_computes(count):
+def test_python_finds_same_words_in_computing_part(count):
     for path in sources(".py", count):
         text = path.read_text("utf-8")
         # Of the part, a text and its prefix are two words.
@@ -138,7 +138,7 @@ def test_python_finds_the_same_words_in_the_part_that_computes(count):
         assert re.sub(r"\s", "", part("a.py", text).decode()) == re.sub(r"\s", "", words), path
 
 
-def test_any_other_word_is_another_program_and_any_other_comment_the_same_one():
+def test_other_word_changes_program_and_comment_does_not():
     draw = random.Random(57)
     for path in sources(".py", 40):
         text = path.read_text("utf-8")

@@ -53,7 +53,7 @@ def test_too_many_open_files_are_no_full_disk(tmp_path, writer):
     assert "ulimit -n" in str(refused.value) and "disk" not in str(refused.value)
 
 
-def test_a_run_that_cannot_even_be_locked_names_the_file(tmp_path):
+def test_run_that_cannot_be_locked_names_file(tmp_path):
     """As on a disk that was full before the run began: the first bytes are those of its lock."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
@@ -69,7 +69,7 @@ def test_a_full_disk_says_so(cause):
     assert "free disk space" in explain(OSError(cause, os.strerror(cause)))
 
 
-def test_a_cause_without_advice_of_its_own_has_the_caller_s():
+def test_cause_without_advice_has_that_of_caller():
     fault = OSError(errno.EIO, "Input/output error")
     assert explain(fault) == "Input/output error; check the disk and the folder"
     assert explain(fault, "") == "Input/output error"
@@ -91,7 +91,7 @@ sys.exit(main(["train", "--run", "first", "stop.rounds=1"]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the filter of system calls is one of Linux")
-def test_a_file_system_without_locks_is_one_line_and_leaves_no_folder(tmp_path):
+def test_file_system_without_locks_is_one_line(tmp_path):
     command = [sys.executable, "-c", WITHOUT_LOCKS]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     (line,) = done.stderr.splitlines()
@@ -120,10 +120,10 @@ def _has_name(number):
         return False
 
 
-def test_a_user_without_a_home_is_told_how_to_name_a_token(homeless):
+def test_user_without_home_learns_to_name_token(homeless):
     with pytest.raises(DialInError, match="no home folder: name a file by --token-file, or set MARLESS_TOKEN"):
         token_file(os.environ)
 
 
-def test_a_user_without_a_home_trains_with_code_of_others(homeless, marless):
+def test_user_without_home_trains_with_own_code(homeless, marless):
     assert marless.train("first", "task.name=pettingzoo:mpe2.simple_spread_v3:parallel_env", "stop.rounds=1").code == 0
