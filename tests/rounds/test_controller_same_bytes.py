@@ -30,7 +30,7 @@ def decided(run):
     return run.sha256, rounds, run.state.controller, run.state.final
 
 
-def test_test_run_shares_tries_splits_and_changes_rollouts(train):
+def test_controlled_run_shares_tries_splits_and_changes_rollouts(train):
     run = train(*CONTROLLER, "placement.rule=split")
     assert [(line.round, line.event) for line in run.lines if line.event] == [(3, "shared"), (6, "split")]
     assert run.lines[2].trial_episodes > 0

@@ -81,7 +81,7 @@ def test_updates_are_those_of_one_plain_computation(name, task, team):
 
 
 @TEAMS
-def test_test_round_has_every_row_end(task, team):
+def test_synthetic_round_has_every_row_end(task, team):
     joined = scene("mappo", task, team)[0].batch
     assert not joined.alive.all()  # agents that died before their team
     assert (joined.terminated & ~joined.ended).any()

@@ -15,7 +15,7 @@ from marless.page.group_strip import spans, strip
 SIZE = Size(360, 212)
 
 
-def test_three_points_are_drawn_where_a_calculation_by_hand_has_them():
+def test_three_points_are_drawn_like_hand_computation():
     line = ChartLine("a", [0, 50, 100], [10.0, 30.0, 20.0])
     frame = frame_of([line], SIZE)
     assert frame.x == (0, 100)
@@ -25,12 +25,12 @@ def test_three_points_are_drawn_where_a_calculation_by_hand_has_them():
     assert 'points="56,179.8 201,16.2 346,98"' in chart("t", [line], "steps", SIZE)
 
 
-def test_a_step_line_holds_each_value_until_the_next_point():
+def test_step_line_holds_value_until_next_point():
     line = ChartLine("a", [0, 50, 100], [10.0, 30.0, 30.0], steps=True)
     assert points(line, frame_of([line], SIZE)) == "56,179.8 201,179.8 201,16.2 346,16.2"
 
 
-def test_a_band_goes_along_its_upper_end_and_back_along_its_lower_one():
+def test_band_follows_upper_end_and_returns_along_lower():
     line = ChartLine("a", [0, 100], [20.0, 20.0], [10.0, 10.0], [30.0, 30.0])
     assert 'class="band c0" points="56,16.2 346,16.2 346,179.8 56,179.8"' in chart("t", [line], "steps", SIZE)
 
@@ -101,7 +101,7 @@ def test_ticks_are_round_numbers_within_the_range(low, high, whole, expected):
     assert axis_numbers.ticks(low, high, whole=whole) == pytest.approx(expected)
 
 
-def test_labels_have_as_many_digits_as_their_step_needs():
+def test_labels_have_digits_that_their_step_needs():
     assert axis_numbers.labels([0, 20_000, 40_000]) == ["0", "20k", "40k"]
     assert axis_numbers.labels([0, 500_000, 1_000_000]) == ["0", "0.5M", "1.0M"]
     assert axis_numbers.labels([-0.05, 0.0, 0.05]) == ["-0.05", "0", "0.05"]
@@ -113,7 +113,7 @@ def test_numbers_have_about_four_digits():
     assert said == ["96,000", "-57.5", "2", "1.23", "0.0123", "0", "12"]
 
 
-def test_an_agent_is_drawn_for_as_long_as_it_stays_in_a_group():
+def test_agent_is_drawn_while_it_stays_in_group():
     lines = [a_line(1, team=(0, 1)), a_line(2, team=(0, 1)), a_line(3, team=(0, 0)), a_line(4, team=(0, 0))]
     assert list(spans(lines, 0)) == [(1, 4, 0)]
     assert list(spans(lines, 1)) == [(1, 2, 1), (3, 4, 0)]

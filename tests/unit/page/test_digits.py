@@ -50,7 +50,7 @@ def test_no_number_but_0_is_shown_as_0():
             assert float(figure(3.2 * 10.0**power, usual)) == pytest.approx(3.2 * 10.0**power, rel=0.17)
 
 
-def test_numbers_that_stand_together_have_the_digits_of_the_largest():
+def test_numbers_shown_together_have_digits_of_largest():
     assert [digits_of([-32.9, 1e-6]).text(value) for value in (-32.9, 1e-6)] == ["-32.9", "0.0"]
     assert [digits_of([0.012, 0.0003]).text(value, sign=True) for value in (0.012, -0.0003)] == ["+0.012", "+0.000"]
     assert digits_of([1e-4, math.nan]).text(math.nan) == "nan"
@@ -76,7 +76,7 @@ def test_numbers_that_stand_together_have_the_digits_of_the_largest():
         (4.0, math.inf, "4.00 ± inf"),
     ],
 )
-def test_a_mean_and_its_interval_have_the_same_digits(mean, half, text):
+def test_mean_and_interval_have_same_digits(mean, half, text):
     assert plus_minus(FinalReturn(mean=mean, iqm=mean, ci95=(mean - half, mean + half), episodes=9)) == text
 
 
@@ -85,7 +85,7 @@ def test_sides_and_metrics_follow_the_same_rule():
     assert env_metrics({"win": 0.5312, "rare": 2e-5}) == "win 0.531, rare 2.0e-05"
 
 
-def test_an_interval_on_a_page_has_the_digits_of_its_value():
+def test_interval_on_page_has_digits_of_value():
     assert interval(7.18, (6.996, 7.37)) == "7.18 (7.00 to 7.37)"
     assert interval(0.5, (0.498, 0.502)) == "0.500 (0.498 to 0.502)"
     assert interval(7.0, None) == "7"

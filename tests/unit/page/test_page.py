@@ -73,7 +73,7 @@ def test_a_page_is_well_formed_and_loads_nothing(tmp_path):
     assert len(found.ids) == len({*found.ids})
 
 
-def test_the_figures_of_the_journal_are_on_the_page(tmp_path):
+def test_figures_of_journal_are_on_page(tmp_path):
     summary = {"final_return": FINAL, "weights_sha256": "f00d"}
     folder = a_folder(tmp_path / "r", three_rounds(), seed=7, summary=summary, bill=[("s3 puts", 0.3), ("logs", 0.1)])
     text = text_of(page_of(folder))
@@ -88,14 +88,14 @@ def test_the_figures_of_the_journal_are_on_the_page(tmp_path):
     assert "marless train seed=7 task.name=toy/signal" in text
 
 
-def test_an_evaluation_is_drawn_at_the_steps_seconds_and_dollars_of_its_policies(tmp_path):
+def test_evaluation_is_drawn_at_cost_of_its_policies(tmp_path):
     page = page_of(a_folder(tmp_path / "r", three_rounds()))
     # After round 1: 100 steps, 2 seconds, $0.1. The mean of 2 and 4 with Student's t: 3 ± 12.7.
     for place in ("100 steps", "2 s", "$0.10"):
         assert f"evaluation (greedy), {place}: 3.0 (-9.7 to 15.7)</title>" in page
 
 
-def test_a_run_without_an_end_shows_its_last_evaluation(tmp_path):
+def test_unfinished_run_shows_its_last_evaluation(tmp_path):
     folder = a_folder(tmp_path / "r", three_rounds())
     (folder.path / "summary.json").unlink()
     assert "3.0 ± 12.7 after round 1, no final evaluation yet" in text_of(page_of(folder))
@@ -110,7 +110,7 @@ def test_a_run_without_an_end_shows_its_last_evaluation(tmp_path):
     ],
     ids=["an amount is missing", "an amount was edited", "a line is missing"],
 )
-def test_amounts_that_do_not_add_up_to_their_total_are_damage_and_no_zero(tmp_path, name, edit):
+def test_amounts_that_mismatch_their_total_are_damage(tmp_path, name, edit):
     folder = a_folder(tmp_path / "r", three_rounds(), bill=[("s3 puts", 0.2), ("s3 gets", 0.1)])
     read(folder)
     document = json.loads((folder.path / name).read_text())
@@ -120,13 +120,13 @@ def test_amounts_that_do_not_add_up_to_their_total_are_damage_and_no_zero(tmp_pa
         read(folder)
 
 
-def test_a_metric_that_never_left_0_has_no_chart(tmp_path):
+def test_always_zero_metric_has_no_chart(tmp_path):
     metrics = {"policy/clip_fraction/g00": 0.0, "policy/advantage_spread/g00": 0.25}
     page = page_of(a_folder(tmp_path / "r", [a_line(number, metrics=metrics) for number in (1, 2)]))
     assert "Clip fraction" not in page and "<b>Spread of advantages</b>" in page
 
 
-def test_a_metric_of_the_environment_ends_with_the_final_evaluation(tmp_path):
+def test_environment_metric_ends_with_final_evaluation(tmp_path):
     first = msgspec.structs.replace(evaluated(1, 2.0, 4.0), env_metrics={"won": 0.25})
     lines = [a_line(1, env_metrics={"won": 0.125}), a_line(2, evaluation=first)]
     end = {"final_return": FINAL, "final_env_metrics": {"won": 0.75}}
@@ -139,7 +139,7 @@ def test_a_metric_of_the_environment_ends_with_the_final_evaluation(tmp_path):
     ]
 
 
-def test_an_agent_in_a_group_has_its_own_metric_or_that_of_the_group(tmp_path):
+def test_grouped_agent_has_own_or_group_metric(tmp_path):
     metrics = {"policy/entropy/g00": 0.5, "policy/entropy_a01/g00": 0.75}
     folder = a_folder(
         tmp_path / "r", [a_line(1, team=(0, 0), metrics=metrics), a_line(2, team=(0, 0), metrics=metrics)]

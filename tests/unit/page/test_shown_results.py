@@ -57,7 +57,7 @@ def test_a_result_has_records_and_a_picture():
     assert [axes.get_title() for axes in made.plot().axes] == ["return", ""]
 
 
-def test_tables_of_a_cell_hold_text_and_no_markup_of_names():
+def test_cell_tables_hold_escaped_text():
     made = shown(Section("Return", ("arm", "seeds"), (("<b>&", "3 *"),), conclusions=("**a** wins",), footnote="* few"))
     page = made._repr_html_()
     assert Cells(page).cells == ["arm", "seeds", "<b>&", "3 *"]
@@ -79,7 +79,7 @@ VALUES = (0.0, 5e-324, 1e-310, 1e-300, -1.0, 3.0, 3.0000000000000004, 1e16, 1e16
 
 
 @pytest.mark.parametrize(("one", "other"), itertools.product(VALUES, VALUES))
-def test_two_values_have_a_place_and_their_axis_has_ticks(one, other):
+def test_two_values_have_place_and_axis_ticks(one, other):
     frame = frame_of([ChartLine("a", [0, 0], [one, other])], Size())
     places = [frame.up(one), frame.up(other), frame.across(0)]
     assert all(map(math.isfinite, places)) and (places[0] - places[1]) * (other - one) >= 0

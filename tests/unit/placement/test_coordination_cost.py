@@ -27,7 +27,7 @@ def test_deployed_functions_log_and_answer_to_the_outside():
     assert there.outside and there.wave_s == STANDARD.attended_wave_s
 
 
-def test_a_turn_is_an_invocation_that_loads_what_stands_and_reads_the_reports():
+def test_turn_is_invocation_that_loads_state_and_reports():
     # A turn of 110 ms at 1,024 MB: 40 of work, 6 x 5 for the table, 20 for headers, 15 for handing over: 105. Manifest
     # (4,000 bytes), lease, topmost set: a unit each. The state of 9,000 bytes: three.
     latency = changed(STANDARD, turn=40, ledger=5, get=20, hand_over=15)

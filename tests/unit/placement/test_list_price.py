@@ -45,7 +45,7 @@ def dollars(meter):
     return float(bill(meter, PRICES, "arm", "standard").total)
 
 
-def test_one_more_rollout_of_packed_is_an_invocation_its_trajectory_and_its_steps():
+def test_extra_packed_rollout_costs_invocation_trajectory_and_steps():
     # It reads the policies and its trajectory is read by one learner: two GETs.
     rollout = Meter(actor=Charge(invocations=1), puts=1, gets=2)
     assert price_of(PACKED).rollout == pytest.approx(dollars(rollout) + compute(), rel=1e-9)
@@ -55,14 +55,14 @@ def compute():
     return dollars(Meter(actor=COMPUTE))
 
 
-def test_the_rest_of_a_packed_round_is_one_learner_with_its_state_and_two_commits():
+def test_packed_rest_is_one_learner_and_two_commits():
     rest = Meter(learner=Charge(invocations=1), puts=2, gets=2) + COMMIT + COMMIT
     price = price_of(PACKED)
     assert price.overhead * price.rollout == pytest.approx(dollars(rest), rel=1e-9)
 
 
 @pytest.mark.parametrize("rule", ["packed", "fused"])
-def test_learners_of_differences_read_the_base_in_place_of_the_policies(rule):
+def test_difference_learners_read_base_instead_of_policies(rule):
     base = RunInputs(base=FrozenNetworks(networks=Ref(key="base", sha256="", size=10**6), team=Team(groups=(0, 1, 2))))
     assert price_of(PACKED._replace(rule=rule), inputs=base) == price_of(PACKED._replace(rule=rule))
 
@@ -80,7 +80,7 @@ def test_auto_has_the_price_of_the_cheapest_placement():
     assert auto == price_of(WHOLE)
 
 
-def test_the_rest_is_dearer_the_more_learners_there_are():
+def test_rest_costs_more_with_more_learners():
     by_rule = {rule: price_of(PACKED._replace(rule=rule)).overhead for rule in ("packed", "fused", "split")}
     assert by_rule["packed"] < by_rule["fused"] < by_rule["split"]
     shared = price_of(PACKED._replace(rule="fused"), replace(ROUND, members={0: 3}))

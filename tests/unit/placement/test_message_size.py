@@ -26,7 +26,7 @@ EASY = ("sharing.epsilon=10", "sharing.confidence=0.5", "sharing.trial=false", "
 SMALL = ("evaluation.episodes=4", "evaluation.final_episodes=4", "actors.num_envs=8", "stop.rounds=7")
 
 
-def test_a_state_is_in_every_step_and_after_every_episode_of_a_rollout():
+def test_state_is_in_every_step_and_episode_end():
     plain = EnvSpec(("a",), (AgentClass("a", (0,), 3, 2),), 5)
     seen = msgspec.structs.replace(plain, state_size=7)
     more = next_placement.rollout_bytes(seen, 20, 4) - next_placement.rollout_bytes(plain, 20, 4)
@@ -84,7 +84,7 @@ def messages(*settings):
     ],
     ids=lambda settings: " ".join(settings[:3]),
 )
-def test_no_message_of_a_round_is_larger_than_the_planner_reckons_with(placement):
+def test_no_round_message_exceeds_size_assumed_by_planner(placement):
     found = messages(*placement)
     regrouped = any(isinstance(request, RegroupTask) for request, *_ in found)
     assert regrouped == ("sharing.rule=dynamic" in placement)
@@ -96,7 +96,7 @@ def test_no_message_of_a_round_is_larger_than_the_planner_reckons_with(placement
     assert max(item[4] / (item[2] - ENVELOPE_BYTES) for item in found) > 0.5
 
 
-def test_what_a_user_sets_is_kept_as_far_as_messages_of_deployed_functions_hold_it():
+def test_user_setting_holds_as_far_as_messages_allow():
     settings = ("placement.rule=whole", "placement.chain=100", "placement.inline_objects=true", "actors.rollouts=100")
     config = load(None, [*settings, "evaluation.every=100", "actors.num_envs=64", "stop.rounds=1"])
     state = World(Plan("r", config, "code", load_prices(), Platform())).finish()

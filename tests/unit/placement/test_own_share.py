@@ -30,7 +30,7 @@ def core_ms(request):
 
 
 @pytest.mark.parametrize("by_lambda", [True, False], ids=["on its share", "on a whole core"])
-def test_the_forecast_of_a_round_is_the_bill_of_its_tasks(by_lambda):
+def test_round_forecast_is_bill_of_its_tasks(by_lambda):
     # 512 MB buy 0.289 of a vCPU, on which the same work takes 3.455 times as long.
     stretch, billed, forecasts = 1769 / MB, {}, {}
 

@@ -40,7 +40,7 @@ def test_split_is_the_papers_decomposition():
     ]
 
 
-def test_a_stage_waits_for_the_deepest_stage_it_reads():
+def test_stage_waits_for_deepest_stage_it_reads():
     schedule = split(CHAIN, (0, 1))
     assert [[work.name for work in wave] for wave in schedule] == [
         ["learn/a/g00", "learn/a/g01"],
@@ -50,7 +50,7 @@ def test_a_stage_waits_for_the_deepest_stage_it_reads():
     assert [work.publish for wave in schedule for work in wave] == [True, True, True, True, False]
 
 
-def test_fused_is_one_work_per_group_and_packed_is_one_for_all():
+def test_fused_is_work_per_group_and_packed_one():
     names = ("postprocess", "critic", "policy")
     assert fused(PPO_STAGES, (0, 2)) == [[Work("learn/g00", names, (0,)), Work("learn/g02", names, (2,))]]
     assert packed(PPO_STAGES, (0, 2)) == [[Work("learn/all", names, (0, 2))]]
@@ -60,7 +60,7 @@ def test_whole_leaves_nothing_to_learners():
     assert whole(PPO_STAGES, (0, 2)) == []
 
 
-def test_the_heaviest_group_comes_first_each_into_the_lightest_pack():
+def test_heaviest_group_goes_first_into_lightest_pack():
     # 6 to the first. 3, 2 and 2 to the second, which has 7. 1 to the 6, and 1 to the first of two that have 7.
     loads = {0: 6.0, 6: 3.0, 9: 2.0, 11: 2.0, 13: 1.0, 14: 1.0}
     assert balance(loads, 2) == ((0, 13, 14), (6, 9, 11))
@@ -70,7 +70,7 @@ def test_the_heaviest_group_comes_first_each_into_the_lightest_pack():
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=7), st.integers(1, 3))
 @settings(max_examples=60, deadline=None)
-def test_packs_hold_every_group_once_and_none_has_over_four_thirds_of_the_least_possible(works, slots):
+def test_packs_hold_groups_once_within_four_thirds(works, slots):
     loads = {3 * number: float(work) for number, work in enumerate(works)}
     found = balance(loads, slots) or tuple((group,) for group in loads)
     assert sorted(group for pack in found for group in pack) == list(loads)
@@ -85,7 +85,7 @@ def test_packs_hold_every_group_once_and_none_has_over_four_thirds_of_the_least_
     assert max(sum(loads[group] for group in pack) for pack in found) <= (4 / 3 - 1 / (3 * slots)) * least + 1e-9
 
 
-def test_balanced_is_one_work_per_pack_and_leaves_stages_of_the_team_alone():
+def test_balanced_is_work_per_pack_except_team_stages():
     names = ("postprocess", "critic", "policy")
     two = ((0, 3), (2,))
     assert balanced(PPO_STAGES, (0, 2, 3), 1, two) == [
@@ -118,7 +118,7 @@ def test_a_group_in_two_packs_is_halved():
     ],
     ids=["one waits for all others", "groups wait for each other", "one stage"],
 )
-def test_what_waits_for_another_or_for_other_groups_is_not_halved(stages):
+def test_dependent_stages_are_not_halved(stages):
     assert halves_of(stages, 1) == halves_of(PPO_STAGES, 2) == ()
 
 
@@ -138,7 +138,7 @@ DURATIONS = st.tuples(*[st.integers(1, 20)] * 3)
 
 @given(st.lists(DURATIONS, min_size=1, max_size=7), st.integers(1, 9))
 @settings(max_examples=60, deadline=None)
-def test_halved_packs_run_every_stage_and_never_end_later(groups, slots):
+def test_halved_packs_run_every_stage_without_delay(groups, slots):
     """By hand-made durations of each stage: the largest pack takes as long as its stages, repeated ones included."""
     duration = {
         (stage.name, group): float(ms)
@@ -172,7 +172,7 @@ def test_halved_packs_run_every_stage_and_never_end_later(groups, slots):
     assert len({work.name for work in works(after)}) == len(works(after))
 
 
-def test_balanced_is_packed_with_one_slot_and_fused_with_one_for_each_group():
+def test_balanced_is_packed_or_fused_by_slots():
     rule = PLACEMENTS["balanced"]
     assert rule(PPO_STAGES, (0, 2), 3, balance({0: 1.0, 2: 5.0}, 1)) == packed(PPO_STAGES, (0, 2), 3)
     assert rule(PPO_STAGES, (0, 2), 3, balance({0: 1.0, 2: 5.0}, 2)) == fused(PPO_STAGES, (0, 2), 3)

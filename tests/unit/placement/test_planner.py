@@ -122,11 +122,11 @@ def gb_seconds(*milliseconds, memory=1769):
         ("whole", 3, (0, 1, 2, 2, 2)),
     ],
 )
-def test_operations_of_a_round_are_counted_as_by_hand(rule, rollouts, expected):
+def test_round_operations_equal_hand_count(rule, rollouts, expected):
     assert counts(layout(TWO).operations(round_placement(rule, rollouts))) == expected
 
 
-def test_several_rounds_in_one_task_use_no_more_operations_than_one():
+def test_chained_rounds_use_no_more_operations_than_one():
     assert layout(TWO).operations(round_placement("whole", 3, rounds=4)) == layout(TWO).operations(
         round_placement("whole", 3, rounds=1)
     )
@@ -150,7 +150,7 @@ def test_bytes_are_those_of_the_objects():
     assert (packed.bytes_written, packed.bytes_read) == (3000 + 1200, 2 * 400 + 3000 + 1200)
 
 
-def test_passed_tensors_are_written_once_and_read_by_every_later_task():
+def test_passed_tensors_are_written_once_and_read_later():
     with_tensors = replace(TWO, tensor_bytes=500.0)
     for rule, readers in (("split", 4), ("fused", 0), ("packed", 0), ("whole", 0)):
         before, after = (
@@ -166,7 +166,7 @@ def test_passed_tensors_are_written_once_and_read_by_every_later_task():
     # Each player reads what it goes on with and writes what it leaves.
     [("fused", 2), ("packed", 2), ("split", 2), ("whole", 1)],
 )
-def test_unfinished_episodes_are_read_and_written_by_those_who_play(rule, players):
+def test_players_read_and_write_unfinished_episodes(rule, players):
     fragments = replace(TWO, unfinished_bytes=70.0)
     before, after = (layout(workload).operations(round_placement(rule, 2)) for workload in (TWO, fragments))
     assert (after.puts - before.puts, after.gets - before.gets) == (players, players)
@@ -177,7 +177,7 @@ def test_unfinished_episodes_are_read_and_written_by_those_who_play(rule, player
     assert (after.puts - before.puts, after.bytes_written - before.bytes_written) == (players, each)
 
 
-def test_a_part_that_no_stage_writes_stays_in_its_first_object_and_is_not_stored_again():
+def test_unwritten_part_stays_in_its_first_object():
     stages, usual = (StageSpec("train", (), "group", ("policy", "target"), ("policy",)),), ALGORITHMS.built_in["ippo"]
     ALGORITHMS.built_in["ippo"] = replace(IPPO, stages=stages)
     try:
@@ -190,7 +190,7 @@ def test_a_part_that_no_stage_writes_stays_in_its_first_object_and_is_not_stored
 
 
 @pytest.mark.parametrize("rule, objects", [("split", 7), ("fused", 4), ("packed", 2), ("whole", 2)])
-def test_a_checkpoint_writes_the_ledger_and_stores_inlined_objects(rule, objects):
+def test_checkpoint_writes_ledger_and_stores_inlined_objects(rule, objects):
     # split: the team's normaliser, two critics, two policies and their optimisers' objects.
     ledger = Meter(write_units=2, read_units=1)
     assert layout(TWO).checkpointing(round_placement(rule)) == ledger
@@ -219,7 +219,7 @@ def test_a_forecast_of_fused_is_as_by_hand():
     assert found.longest_s == pytest.approx({"actor": 0.0083, "learner": 0.0044})
 
 
-def test_sums_run_beside_sampling_and_those_of_the_last_micro_batch_after_it():
+def test_sums_overlap_sampling_except_last_micro_batch():
     timings = seen(sample=(2.3, 3.0), learn=(1.4, 0.1), grad=(1.0, 0.2))
     summed = replace(TWO, sums_bytes=400.0, micro_batch=2, width=9)
     found = forecast(round_placement("fused"), summed, timings, PRICES)
@@ -238,7 +238,7 @@ def test_sums_run_beside_sampling_and_those_of_the_last_micro_batch_after_it():
     assert whole.seconds == pytest.approx(0.0748 / 4 + 0.001 + 0.2 * 0.06)
 
 
-def test_auto_makes_sums_beside_sampling_where_rollouts_wait_and_in_one_function_where_that_is_cheaper():
+def test_auto_overlaps_sums_unless_one_function_is_cheaper():
     # Eight rollouts of a second each, sums of a second over each of them and group. Nine functions run at once.
     timings = seen(sample=(5.0, 1000.0), learn=(5.0, 1.0), grad=(5.0, 100.0), whole=(5.0, 3000.0))
     waits = replace(TWO, rollouts=8, rollout_steps=10, sums_bytes=400.0, micro_batch=1, width=9)
@@ -250,7 +250,7 @@ def test_auto_makes_sums_beside_sampling_where_rollouts_wait_and_in_one_function
     assert gained > 1.1
 
 
-def test_with_a_lag_all_waves_of_learners_run_beside_sampling():
+def test_lagged_learner_waves_run_during_sampling():
     timings = seen(sample=(2.3, 3.0), **{f"learn:{stage.name}": (1.0, 0.0) for stage in PPO_STAGES})
     timings |= seen(**{"learn:policy": (6.0, 0.0)})
     behind, beside = (replace(TWO, stages=PPO_STAGES, width=9, lag=lag) for lag in (0, 1))
@@ -265,7 +265,7 @@ def test_with_a_lag_all_waves_of_learners_run_beside_sampling():
     assert alone.dollars < forecast(round_placement("split"), behind, timings, PRICES).dollars
 
 
-def test_inlined_objects_are_stored_at_checkpoints_and_made_again_after_losses():
+def test_inlined_objects_are_stored_at_checkpoints():
     found = forecast(round_placement("fused", inline_objects=True), TWO, SEEN, PRICES)
     again = 1 + 0.001 * 10 / 2
     assert found.storage == pytest.approx(4 * 5e-6 / 10)
@@ -275,7 +275,7 @@ def test_inlined_objects_are_stored_at_checkpoints_and_made_again_after_losses()
     assert found.seconds == pytest.approx(0.0083 + 0.0044)
 
 
-def test_a_whole_task_never_seen_takes_its_parts_one_after_the_other_and_shares_its_requests():
+def test_unseen_whole_task_takes_sum_of_its_parts():
     # A round: 2.3 + 3 * 3 = 11.3 ms of sampling, 1.4 + 0.1 * 60 = 7.4 ms of learning. Four make 74.8 ms, billed 75.
     found = forecast(round_placement("whole", 3, rounds=4, checkpoint_every=8), TWO, SEEN, PRICES)
     assert found.compute == pytest.approx(gb_seconds(75) / 4 * 1.33334e-5)
@@ -285,13 +285,13 @@ def test_a_whole_task_never_seen_takes_its_parts_one_after_the_other_and_shares_
     assert found.seconds == pytest.approx(0.0187)
 
 
-def test_a_whole_task_that_was_seen_takes_what_it_took():
+def test_seen_whole_task_takes_its_measured_time():
     timings = SEEN | seen(whole=(0.4, 1.5))
     found = forecast(round_placement("whole", 3, rounds=4), TWO, timings, PRICES)
     assert found.seconds == pytest.approx((0.4 + 1.5 * 12) / 4 / 1000)
 
 
-def test_a_placement_that_was_seen_off_the_line_is_forecast_with_its_ratio():
+def test_placement_off_line_is_forecast_with_its_ratio():
     # With inline objects, packed learners took half of the fitted line's time.
     timings = SEEN | {"learn@packed+inline": Fit(count=1.0, sx=10.0, sxx=100.0, sy=5.0, sxy=50.0)}
     inlined = forecast(round_placement("packed", 3, inline_objects=True), TWO, timings, PRICES)
@@ -301,7 +301,7 @@ def test_a_placement_that_was_seen_off_the_line_is_forecast_with_its_ratio():
     )
 
 
-def test_a_pack_has_no_more_rollouts_than_there_are():
+def test_pack_has_at_most_all_rollouts():
     three, nine = (forecast(round_placement("packed", rollouts), TWO, SEEN, PRICES) for rollouts in (3, 9))
     assert (nine.dollars, nine.longest_s) == (three.dollars, three.longest_s)
 
@@ -311,7 +311,7 @@ def test_rounds_say_nothing_of_other_rules():
     assert (one.dollars, one.seconds) == (ten.dollars, ten.seconds)
 
 
-def test_little_memory_lengthens_a_task_and_much_shortens_none():
+def test_little_memory_lengthens_task_and_much_never_shortens():
     small, large = ({"actor": mb, "learner": mb} for mb in (512, 3538))
     slow = forecast(round_placement("packed", 3, memory_mb=small), TWO, SEEN, PRICES)
     # 11.3 ms of sampling and 7.4 ms of learning at 1769 / 512 of their time: 39.04 and 25.57 ms.
@@ -325,13 +325,13 @@ def test_little_memory_lengthens_a_task_and_much_shortens_none():
     assert double.compute == pytest.approx(2 * whole.compute)
 
 
-def test_stages_never_seen_on_their_own_share_the_work_of_a_task_of_all():
+def test_unseen_stages_share_work_of_whole_task():
     # post-process has 60 rows, critic and policy 30 each: 1.4 + 0.1 / 3 * rows.
     found = forecast(round_placement("split", 3), replace(TWO, width=9), SEEN, PRICES)
     assert found.seconds == pytest.approx((2.3 + 9 + 1.4 + 2 + 1.4 + 1) / 1000)
 
 
-def test_stages_seen_on_their_own_add_up_to_a_task_of_all():
+def test_seen_stages_add_up_to_whole_task():
     lines = {"learn_postprocess": (1.0, 0.01), "learn_critic": (2.0, 0.02), "learn_policy": (1.5, 0.03)}
     timings = seen(sample=(2.3, 3.0), **lines)
     found = forecast(round_placement("packed", 3), TWO, timings, PRICES)
@@ -355,7 +355,7 @@ def test_without_timings_there_is_no_forecast():
 
 @given(rollouts=st.integers(1, 40), size=st.integers(1, 40), width=st.integers(1, 12))
 @settings(max_examples=50, deadline=None)
-def test_a_wave_lasts_as_long_as_if_every_task_started_when_a_function_was_free(rollouts, size, width):
+def test_wave_lasts_as_if_tasks_took_free_functions(rollouts, size, width):
     found = forecast(round_placement("packed", size), replace(TWO, rollouts=rollouts, width=width), SEEN, PRICES)
     ends = [0.0] * width
     for pack in packs(rollouts, size):
@@ -466,13 +466,13 @@ def test_front_is_undominated_and_has_choice(pairs):
     assert any(choose(forecasts) is item for item in found) and choose(forecasts).dollars == found[0].dollars
 
 
-def test_what_differs_by_less_than_a_forecast_knows_counts_as_equal():
+def test_differences_below_forecast_precision_count_as_equal():
     slow, fast, dear = made(1.0, 9.0), made(1.005, 3.0), made(1.02, 1.0)
     assert choose([slow, fast, dear]) is fast
     assert choose([slow, dear]) is slow
 
 
-def test_ties_go_to_the_simpler_rule_whatever_the_order():
+def test_ties_go_to_simpler_rule_in_any_order():
     forecasts = [
         made(1.0, 1.0, rule=rule, inline_objects=inline_objects)
         for rule in LEARNER_PLACEMENTS
@@ -484,7 +484,7 @@ def test_ties_go_to_the_simpler_rule_whatever_the_order():
         assert choose([item for item in order if item.round_placement.rule != "whole"]).round_placement.rule == "packed"
 
 
-def test_options_pack_rollouts_by_powers_of_two_and_all_together():
+def test_options_pack_rollouts_by_powers_of_two():
     found = options(TWO, TERMS)
     assert {item.rollouts_per_invocation for item in found if item.rule == "fused"} == {1, 2, 3}
     assert {(item.rounds, item.rollouts_per_invocation) for item in found if item.rule == "whole"} == {(1, 3), (4, 3)}
@@ -493,7 +493,7 @@ def test_options_pack_rollouts_by_powers_of_two_and_all_together():
     assert len({msgspec.json.encode(item) for item in found}) == len(found)
 
 
-def test_groups_are_balanced_where_there_are_more_of_them_than_slots():
+def test_groups_beyond_slots_are_balanced():
     three = replace(TWO, agents=3, members={0: 1, 1: 1, 2: 1}, packs=((0, 2), (1,)))
     found = [item for item in options(three, TERMS) if item.rule == "balanced"]
     assert found
@@ -524,7 +524,7 @@ def test_balanced_packs_fill_the_slots_where_seconds_count(members, packs_, expe
     assert (fastest.rule, fastest.packs) == ("balanced", packs_)
 
 
-def test_a_current_placement_has_the_packs_of_the_coming_round():
+def test_current_placement_has_packs_of_next_round():
     unlike = replace(TWO, agents=7, members={0: 1, 1: 1, 2: 1, 3: 4}, packs=((0, 1, 2), (3,)))
     current = quickest(unlike, seen(sample=(2.3, 3.0), learn=(10.0, 0.1)))
     alike = replace(unlike, members={0: 2, 1: 1, 2: 2, 3: 2}, packs=((0, 2), (1, 3)))
@@ -533,7 +533,7 @@ def test_a_current_placement_has_the_packs_of_the_coming_round():
     assert not choices.is_possible(current, layout(replace(alike, width=4, packs=())), TERMS)
 
 
-def test_objects_are_inlined_only_where_the_largest_message_holds_them():
+def test_objects_are_inlined_only_if_largest_message_fits():
     # A request of `packed`: three trajectories with the summary of sampling (2,048 bytes, and 25 for each of three
     # rollouts and two agents) and the state of 1,200 bytes, in base64; five references (a pack each, policies, the
     # rest), three rollout numbers and two agents around it. A whole task's has no trajectory.
@@ -556,7 +556,7 @@ def test_objects_are_inlined_only_where_the_largest_message_holds_them():
     assert {item.rule for item in stored} == DISTINCT
 
 
-def test_what_makes_another_team_must_fit_into_a_message_too():
+def test_regrouping_must_fit_into_message_too():
     # The bytes that fill a message in base64.
     message = SYNCHRONOUS_BYTES * 3 / 4
     # Its answer has networks for every agent: for one group of two, twice the present ones.
@@ -569,7 +569,7 @@ def test_what_makes_another_team_must_fit_into_a_message_too():
     assert {item.rule for item in options(replace(large, regroups=True), TERMS) if item.inline_objects} == {"whole"}
 
 
-def test_rounds_go_on_together_only_as_far_as_their_answer_fits():
+def test_rounds_are_chained_only_while_answer_fits():
     # A round of two agents and three rollouts that end 1,000 episodes each: 2,048 + 3 x 1,002 x 25 of sampling, three
     # stages of two groups at 640 and four tables at 96 of learning. There are 4,096 + 600 bytes around such rounds.
     workload = replace(TWO, rollout_episodes=1000, most_rounds=100)
@@ -626,7 +626,7 @@ def test_a_learner_s_request_bounds_rollouts_per_invocation(rollouts, can_inline
     assert not found.inline_objects
 
 
-def test_nothing_is_inlined_where_the_coordinator_is_a_function():
+def test_coordinator_function_inlines_nothing():
     alone = replace(TERMS, can_inline=False)
     assert {item.inline_objects for item in options(TWO, alone)} == {False}
     assert {item.rule for item in options(TWO, alone)} == DISTINCT
@@ -650,13 +650,13 @@ def test_functions_that_are_deployed_keep_their_memory():
     assert plan(5, TWO, SEEN, deployed, current=round_placement("packed", 3)).memory_mb == {"learner": 3000}
 
 
-def test_a_deployed_learner_that_is_too_small_for_both_is_not_asked_to_do_both():
+def test_too_small_deployed_learner_does_not_play_too():
     tight = replace(TERMS, fixed=True, peak_mb={"actor": 1000.0, "learner": 800.0})
     assert {item.rule for item in options(TWO, tight)} == {"split", "fused", "packed"}
     assert "whole" in {item.rule for item in options(TWO, replace(tight, peak_mb={"actor": 900.0, "learner": 800.0}))}
 
 
-def test_what_the_coordinators_place_adds_is_in_the_forecast():
+def test_forecast_includes_cost_of_coordinator_place():
     # Two waves of two actors and two learners. Turns of 1 GB-s each, two loads. A line of two units a round.
     turn = Meter(coordinator=Charge(invocations=1, mb_ms=1024 * 1000), read_units=2, log_bytes=1024)
     there = coordination_cost.CoordinationCost(wave_s=0.25, deployed=True, turn=turn, line=Meter(write_units=2))
@@ -674,7 +674,7 @@ def test_what_the_coordinators_place_adds_is_in_the_forecast():
     assert here.coordination == 0.0
 
 
-def test_large_events_are_several_requests_where_the_coordinator_is_a_function():
+def test_coordinator_function_splits_large_events_into_requests():
     # A learner's request names 2,100 trajectories in 300 bytes each and has less than 20 KB beside them: 650,000 bytes,
     # which are 262,144 and 5.9 times 65,536, thus six requests more for each of the two learners.
     many, there = replace(TWO, rollouts=2100), coordination_cost.CoordinationCost(turn=Meter())
@@ -701,7 +701,7 @@ def test_answers_that_leave_the_region_are_paid_for():
     assert inlined.coordination == pytest.approx(1.05 * (stored.coordination + base64_bytes * 0.09 / 2**30), abs=1e-10)
 
 
-def test_memory_is_chosen_only_where_its_need_is_known_and_fits():
+def test_memory_is_chosen_only_with_known_fitting_need():
     assert {tuple(item.memory_mb.items()) for item in options(TWO, TERMS) if item.rule == "fused"} == {
         (("actor", 1769), ("learner", 1769))
     }
@@ -722,7 +722,7 @@ def test_memory_is_chosen_only_where_its_need_is_known_and_fits():
     assert {item.memory_mb["learner"] for item in half if item.rule == "whole"} == {3000}
 
 
-def test_stored_objects_keep_the_users_distance_of_checkpoints_and_tasks_end_at_them():
+def test_stored_objects_keep_checkpoint_distance_of_user():
     found = [item for item in options(TWO, TERMS) if item.rule == "whole" and not item.inline_objects]
     assert {(item.rounds, item.checkpoint_every) for item in found} == {(1, 10), (4, 8)}
     often = replace(TERMS, checkpoint_every=3)
@@ -738,7 +738,7 @@ def test_the_first_two_rounds_explore():
     assert plan(7, TWO, {}, TERMS) == second
 
 
-def test_an_exploration_that_would_near_its_time_out_is_left_out():
+def test_exploration_near_timeout_is_omitted():
     impatient = replace(TERMS, timeout_s={"actor": 0.02, "learner": 60.0})
     # All three rollouts would take 11.3 ms, more than half of the time-out.
     assert plan(1, TWO, SEEN, impatient) == plan(2, TWO, SEEN, impatient) != explore(1, TWO, TERMS)
@@ -746,7 +746,7 @@ def test_an_exploration_that_would_near_its_time_out_is_left_out():
     assert plan(1, TWO, SEEN, patient) == explore(1, TWO, TERMS)
 
 
-def test_no_task_is_planned_that_would_near_its_time_out():
+def test_no_task_is_planned_near_its_timeout():
     # A whole task of four rounds would take 74.8 ms, one of one round 18.7 ms, the learner of `packed` 7.4 ms.
     for limit, expected in ((0.15, ("whole", 4)), (0.149, ("whole", 1)), (0.037, ("packed", 1))):
         found = plan(2, TWO, SEEN, replace(TERMS, timeout_s={"actor": 60.0, "learner": limit}))
@@ -759,7 +759,7 @@ def test_no_task_is_planned_that_would_near_its_time_out():
         assert (kept.rule, kept.rounds_per_task) == expected
 
 
-def test_a_plan_is_the_cheapest_placement_and_a_kill_loses_ten_rounds_at_most():
+def test_plan_is_cheapest_with_bounded_loss_on_kill():
     carried = round_placement(
         "whole", 3, rounds=4, inline_objects=True, memory_mb={"learner": 1769}, checkpoint_every=8
     )
@@ -768,7 +768,7 @@ def test_a_plan_is_the_cheapest_placement_and_a_kill_loses_ten_rounds_at_most():
     assert plan(2, TWO, SEEN, replace(TERMS, checkpoint_every=4)).checkpoint_every == 4
 
 
-def test_a_placement_is_left_only_for_one_that_saves_enough():
+def test_placement_changes_only_for_sufficient_saving():
     workload = replace(TWO, most_rounds=1, rollout_bytes=TOO_MUCH, policy_bytes=TOO_MUCH)
     best = plan(5, workload, SEEN, TERMS)
     assert best.rule == "whole" and not best.inline_objects
@@ -782,7 +782,7 @@ def test_a_placement_is_left_only_for_one_that_saves_enough():
         assert plan(5, workload, timings, TERMS) == best
 
 
-def test_a_placement_that_is_no_longer_possible_is_left():
+def test_impossible_placement_is_left():
     carrying = plan(5, TWO, SEEN, TERMS)
     assert plan(6, TWO, SEEN, TERMS, current=carrying) == carrying
     heavy = replace(TWO, rollout_bytes=TOO_MUCH, policy_bytes=TOO_MUCH)
@@ -791,7 +791,7 @@ def test_a_placement_that_is_no_longer_possible_is_left():
     assert plan(6, TWO, SEEN, TERMS, current=unknown) == carrying
 
 
-def test_a_whole_task_goes_on_with_as_many_rounds_as_nobody_looks_in():
+def test_whole_task_chains_rounds_until_inspection():
     stored = round_placement("whole", 3, rounds=4, memory_mb={"learner": 1769}, checkpoint_every=8)
     heavy = replace(TWO, policy_bytes=TOO_MUCH)
     near = plan(6, replace(heavy, most_rounds=2), SEEN, TERMS, current=stored)

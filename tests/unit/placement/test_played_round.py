@@ -66,7 +66,7 @@ CASES = {"alone": lambda plan, state: (plan, state), "fragments": fragments, "da
 @pytest.mark.parametrize(
     ("rule", "case"), [pair for pair in itertools.product(LEARNER_PLACEMENTS, CASES) if pair != ("whole", "league")]
 )
-def test_the_planner_counts_what_the_tasks_that_play_read(rule, case):
+def test_planner_counts_reads_of_playing_tasks(rule, case):
     plan, state = CASES[case](*run(rule)[:2])
     played = [task for task in next_placement.layout(plan, state).tasks(state.placement) if task.plays]
     nodes = [node for node in in_flight(plan, state) if node.item.kind in ("sample", "whole")]
@@ -79,7 +79,7 @@ def test_the_planner_counts_what_the_tasks_that_play_read(rule, case):
 )
 @pytest.mark.parametrize("settings", [(), REPLAY, SUMS], ids=["alone", "replay", "sums"])
 @pytest.mark.parametrize("rule", [rule for rule in LEARNER_PLACEMENTS if rule != "whole"])
-def test_the_planner_counts_what_learners_read_of_their_round_and_of_a_base(rule, settings, inputs):
+def test_planner_counts_reads_of_round_and_base(rule, settings, inputs):
     plan, state, asked = run(rule, *settings, inputs=inputs)
     learners = [task for task in next_placement.layout(plan, state).tasks(state.placement) if not task.plays]
     learned = [request for request in asked if isinstance(request, LearnTask) and request.address.round == 1]

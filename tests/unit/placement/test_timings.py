@@ -42,7 +42,7 @@ def test_overhead_and_slope_are_recovered_from_noiseless_data(sizes, overhead, s
 
 @given(data=st.lists(st.tuples(st.integers(1, 1000), MS), min_size=2, max_size=8))
 @settings(max_examples=100, deadline=None)
-def test_the_line_is_the_non_negative_least_squares_of_scipy(data):
+def test_line_is_non_negative_least_squares_of_scipy(data):
     sizes, ms = (np.array(column, dtype=float) for column in zip(*data, strict=True))
     assume(spread(sizes) > 0.02)
     root = np.sqrt(0.9 ** np.arange(len(data))[::-1])
@@ -55,14 +55,14 @@ def test_the_line_is_the_non_negative_least_squares_of_scipy(data):
 
 @given(size=st.integers(1, 10**6), ms=st.lists(MS, min_size=1, max_size=5), other=st.integers(1, 10**6))
 @settings(max_examples=50, deadline=None)
-def test_no_prediction_is_negative_and_the_only_size_seen_is_predicted_by_its_mean(size, ms, other):
+def test_predictions_are_never_negative_and_single_size_mean(size, ms, other):
     timings = seen(*((size, value) for value in ms))
     mean = np.average(ms, weights=0.9 ** np.arange(len(ms))[::-1])
     assert predict(timings, "sample", size) == pytest.approx(mean)
     assert predict(timings, "sample", other) >= 0
 
 
-def test_with_one_size_seen_two_milliseconds_are_overhead_and_the_rest_grows_with_size():
+def test_single_size_has_two_milliseconds_of_overhead():
     assert line(seen((4, 10.0)), "sample") == pytest.approx((2.0, 2.0))
     assert line(seen((4, 1.5)), "sample") == pytest.approx((1.5, 0.0))
     assert line(seen((0, 7.0)), "sample") == pytest.approx((7.0, 0.0))
@@ -74,7 +74,7 @@ def test_a_slow_start_fades():
     assert predict(timings, "sample", 5) == pytest.approx((34.87 + 65.13) / (0.3487 + 6.513), rel=1e-3)
 
 
-def test_a_round_counts_once_however_many_tasks_it_is_spread_over():
+def test_round_counts_once_for_any_task_number():
     often = seen((5, 100.0))
     for _ in range(8):
         often = add_observation(often, "sample", 5, 10.0, weight=1 / 8)
@@ -82,7 +82,7 @@ def test_a_round_counts_once_however_many_tasks_it_is_spread_over():
     assert predict(often, "sample", 5) == pytest.approx((90.0 + 10.0) / 1.9, rel=0.03)
 
 
-def test_a_placement_that_was_seen_is_corrected_by_how_far_it_is_off_the_line():
+def test_seen_placement_is_corrected_by_its_deviation():
     timings: Timings = {}
     for _ in range(50):
         timings = add_observation(timings, "learn", 10, 30.0, style="fused")
@@ -99,7 +99,7 @@ def test_what_lies_on_the_line_is_not_corrected():
     assert predict(timings, "sample", 30, "fused") == pytest.approx(70.0)
 
 
-def test_an_observation_leaves_the_earlier_timings_as_they_were_and_they_survive_the_ledger():
+def test_observation_keeps_earlier_timings_and_survives_ledger():
     before = seen((1, 5.0))
     copy = dict(before)
     after = add_observation(before, "sample", 2, 8.0, "fused")
@@ -107,7 +107,7 @@ def test_an_observation_leaves_the_earlier_timings_as_they_were_and_they_survive
     assert msgspec.json.decode(msgspec.json.encode(after), type=Timings) == after
 
 
-def test_what_was_measured_on_a_share_of_a_core_is_learnt_as_on_a_whole_one():
+def test_times_on_core_share_are_learned_as_whole():
     # 512 MB buy 512 / 1769 of a vCPU: 345.5 ms there are 100 ms alone. More than one vCPU shortens nothing.
     assert whole_core_ms(345.5078125, 512, 1769) == pytest.approx(100.0)
     assert whole_core_ms(100.0, 3538, 1769) == 100.0

@@ -58,13 +58,13 @@ def mean_seconds(arrivals, choosing):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
-def test_affinity_beats_one_queue_and_a_worker_for_each_agent(seed):
+def test_affinity_beats_one_queue_and_fixed_workers(seed):
     arrivals = zipf_arrivals(seed)
     affinity, queue, own = (mean_seconds(arrivals, choosing) for choosing in (choose, blind, own_slot))
     assert affinity < 0.5 * min(queue, own)
 
 
-def test_a_worker_loads_what_more_tasks_for_each_worker_that_holds_it_want():
+def test_worker_loads_data_that_most_tasks_want():
     """Six tasks want x, which three busy workers hold, four want y, which one holds: 1.5 and 2 for each that would."""
     queue = [task(number, 0.2, reads={"x" if number < 6 else "y": SECOND}) for number in range(10)]
     busy = [WorkerSlot(number, frozenset(), False, frozenset(holds), None, 99.0) for number, holds in enumerate("xxxy")]
@@ -86,7 +86,7 @@ def test_a_worker_loads_what_more_tasks_for_each_worker_that_holds_it_want():
     assert found is not None and found.task.number == 0
 
 
-def test_a_batch_of_unequal_agents_ends_within_what_ten_loadings_cost():
+def test_unequal_batch_ends_within_ten_loadings():
     """Work as 1, 1/2, ... 1/6, 60 s in all, a second to load a state: six loadings begin it, and the sixth part of what
     is left over after that costs at most four more."""
     work_s = [60 / sum(1 / k for k in range(1, 7)) / agent for agent in range(1, 7)]

@@ -66,7 +66,7 @@ def within_capacity(pool):
 
 @given(workloads(reads=(0, SECOND, 5 * SECOND)))
 @settings(max_examples=100, deadline=None)
-def test_the_machine_is_never_overcommitted_and_every_task_is_served_once(workload):
+def test_machine_is_never_overcommitted_and_serves_tasks_once(workload):
     capacity, weights, arrivals = workload
     pool = SimulatedPool(capacity, weights, arrivals, cache=2, correct=True)
     pool.run(after=within_capacity)
@@ -75,7 +75,7 @@ def test_the_machine_is_never_overcommitted_and_every_task_is_served_once(worklo
 
 @given(workloads(cores=(0.01, 0.5, 1.0)))
 @settings(max_examples=70, deadline=None)
-def test_nothing_idles_while_a_task_fits_and_no_larger_one_waits(workload):
+def test_nothing_idles_while_task_fits(workload):
     def work_conserving(pool):
         waiting = [task for queue in pool.queues.values() for task in queue]
         free = len(pool.workers) < pool.capacity.slots or any(worker.task is None for worker in pool.workers)
@@ -100,7 +100,7 @@ def test_something_is_always_started_on_an_idle_machine(workload):
 
 @given(workloads(lanes="ab", spread=0.0, cores=(0.01, 0.5, 1.0)), st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_two_lanes_that_have_work_get_shares_by_their_weights(workload, large):
+def test_two_busy_lanes_get_weighted_shares(workload, large):
     capacity, weights, arrivals = workload
     if large:  # tasks wait for cores: the bound is twice as wide
         arrivals.append(Arrival(0.0, "a", task(100, 4.0, 4.0), 4.0))
@@ -132,7 +132,7 @@ def test_two_lanes_that_have_work_get_shares_by_their_weights(workload, large):
 
 
 @pytest.mark.parametrize("others", [1, 5])
-def test_a_task_for_the_whole_machine_is_not_starved_by_small_ones(others):
+def test_whole_machine_task_is_not_starved(others):
     small = [
         Arrival(0.1 * n, f"small {n % others}", task(n, 1.0 + 0.01 * (n % 7)), 1.0 + 0.01 * (n % 7)) for n in range(400)
     ]
@@ -148,7 +148,7 @@ def test_a_task_for_the_whole_machine_is_not_starved_by_small_ones(others):
 @pytest.mark.slow
 @given(st.integers(0, 10_000))
 @settings(max_examples=20, deadline=None)
-def test_a_large_task_waits_at_most_for_what_others_may_claim(seed):
+def test_large_task_waits_only_for_claims_of_others(seed):
     draw = random.Random(seed)
     cores, lanes = 4.0, draw.randint(1, 4)
     arrivals = []
@@ -171,7 +171,7 @@ def test_a_large_task_waits_at_most_for_what_others_may_claim(seed):
 
 @given(st.lists(st.floats(0.1, 3.0), min_size=1, max_size=2), st.sampled_from([1.0, 1.5, 1.9]))
 @settings(max_examples=20, deadline=None)
-def test_tasks_that_sleep_go_on_while_one_waits_for_cores_and_do_not_delay_it(computing, cores):
+def test_sleeping_tasks_do_not_delay_task_awaiting_cores(computing, cores):
     slots = 8
     sleepers = [Arrival(0.01, "sleeping", task(n, 0.5, (2.0 - cores) / slots), 0.5) for n in range(200)]
     others = [Arrival(0.0, "computing", task(1000 + n, s), s) for n, s in enumerate(computing)]
@@ -208,7 +208,7 @@ def best_makespan(seconds, slots):
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=8), st.integers(1, 3))
 @settings(max_examples=20, deadline=None)
-def test_the_longest_first_ends_within_four_thirds_of_the_best(seconds, slots):
+def test_longest_first_ends_within_four_thirds_of_best(seconds, slots):
     limit = (4 / 3 - 1 / (3 * slots)) * best_makespan(seconds, slots)  # Graham 1969
     assert makespan(seconds, slots) <= limit + 1e-9
 
@@ -217,7 +217,7 @@ def test_the_bound_of_the_longest_first_is_reached():
     assert makespan([5, 5, 4, 4, 3, 3, 3], 3) == 11  # Graham's example for three machines, where the best is 9
 
 
-def test_a_worker_with_the_data_comes_before_one_with_the_module_before_the_longest_idle_before_a_new_one():
+def test_worker_choice_prefers_data_then_module_then_idle():
     read = task(1, reads={"state": 100, "policy": 10})
     some = slot(0, holds=["policy"], modules=["learner"])
     most, module, old = slot(1, holds=["state"]), slot(2, modules=["learner"], idle_since=5.0), slot(3, idle_since=1.0)
@@ -232,7 +232,7 @@ def test_a_worker_with_the_data_comes_before_one_with_the_module_before_the_long
     assert chosen([read], [], capacity=Capacity(1, 1.0)).slot is None
 
 
-def test_a_worker_that_has_computed_on_a_gpu_comes_first_for_what_does_and_for_nothing_else():
+def test_gpu_worker_comes_first_only_for_gpu_tasks():
     """To begin on a GPU takes longer than to load data."""
     data, begun = slot(0, holds=["state"], modules=["learner"]), slot(1, modules=["learner", "gpus"], idle_since=5.0)
     capacity = Capacity(9, 9.0, others={"gpus": 1.0})
@@ -240,7 +240,7 @@ def test_a_worker_that_has_computed_on_a_gpu_comes_first_for_what_does_and_for_n
     assert chosen([task(1, reads={"state": 100})], [data, begun], capacity=capacity).slot == 0
 
 
-def test_a_worker_that_serves_a_group_of_tasks_serves_no_other_and_a_task_apart_has_no_other():
+def test_worker_of_task_group_serves_no_other():
     own, later, common = (
         replace(slot(number, idle_since=1.0 + number), serves=serves)
         for number, serves in enumerate([("run", "plays"), ("run", "plays"), None])
@@ -257,7 +257,7 @@ def test_a_worker_that_serves_a_group_of_tasks_serves_no_other_and_a_task_apart_
     assert chosen([task(1, group="learner")], [own, later], capacity=roomy).slot is None
 
 
-def test_a_task_waits_for_the_worker_with_its_data_only_while_that_is_sooner_than_loading_them():
+def test_task_waits_for_data_only_if_sooner():
     heavy = task(1, reads={"state": SECOND})
 
     def slots(free_at):
@@ -269,19 +269,19 @@ def test_a_task_waits_for_the_worker_with_its_data_only_while_that_is_sooner_tha
     assert chosen([heavy], slots(10.9), now=12.0).slot == 1
 
 
-def test_another_task_takes_the_free_worker_while_the_first_waits_for_its_data():
+def test_other_task_takes_worker_while_first_awaits_data():
     heavy, light = task(1, 2.0, reads={"state": SECOND}), task(2, 1.0)
     slots = [slot(0, holds=["state"], idle_since=None, free_at=10.5), slot(1)]
     assert chosen([heavy, light], slots).task is light
 
 
-def test_of_many_tasks_with_the_same_data_those_wait_that_are_served_soon():
+def test_only_soon_served_tasks_wait_for_same_data():
     tasks = [task(n, 0.4, reads={"state": SECOND}) for n in range(10)]
     slots = [slot(0, holds=["state"], idle_since=None, free_at=10.3), slot(1)]
     assert chosen(tasks, slots) == ("run", tasks[2], 1)  # 0.3 s and 0.7 s are shorter than a second, 1.1 s is not
 
 
-def test_a_task_that_wants_more_cores_than_there_are_runs_alone():
+def test_task_that_wants_too_many_cores_runs_alone():
     assert chosen([task(1, cores=9.0)], [slot(0), slot(1)], capacity=Capacity(2, 4.0)).task.number == 1
     busy = [slot(0), slot(1, idle_since=None, free_at=11.0)]
     assert chosen([task(1, cores=9.0)], busy, busy_cores=0.01, capacity=Capacity(2, 4.0)) is None
@@ -304,7 +304,7 @@ def test_a_lane_without_work_saves_up_nothing():
     shares.correct("idle", 1.0)
 
 
-def test_a_task_for_more_than_the_machine_costs_the_machine():
+def test_task_beyond_machine_costs_whole_machine():
     assert dominant_share(task(1, cores=9.0), Capacity(8, 4.0)) == 1.0
     assert dominant_share(task(1, cores=1.0), Capacity(8, 4.0)) == 0.25
     assert dominant_share(task(1, cores=0.01), Capacity(8, 4.0)) == 0.125
@@ -322,7 +322,7 @@ def start_all(capacity, **lanes):
     return [sum(start.at == 0.0 and start.choice.lane == lane for start in pool.started) for lane in lanes]
 
 
-def test_runs_get_equal_shares_of_the_resource_that_each_needs_most():
+def test_runs_share_their_dominant_resources_equally():
     # Ghodsi et al. 2011, section 4.1: 9 processors and 18 GB. A needs (1, 4), B (3, 1). Both end with two thirds: A of
     # the memory with three tasks, B of the processors with two, and no processor is left.
     a, b = {"cores": 1.0, "memory_gb": 4.0}, {"cores": 3.0, "memory_gb": 1.0}
@@ -332,7 +332,7 @@ def test_runs_get_equal_shares_of_the_resource_that_each_needs_most():
     assert start_all(Capacity(100, 9.0), a={"cores": 1.0}, b={"cores": 3.0}) == [6, 1]
 
 
-def test_a_task_starts_if_what_it_needs_of_every_resource_is_free():
+def test_task_starts_when_every_resource_is_free():
     capacity, busy = Capacity(4, 4.0, others={"gpus": 2.0}), [slot(0, idle_since=None, free_at=11.0), slot(1)]
     two, one = task(1, gpus=2.0), task(2, gpus=1.0)
     assert chosen([two, one], busy, capacity=capacity, busy_cores=1.0, gpus=1.0).task is one
@@ -342,7 +342,7 @@ def test_a_task_starts_if_what_it_needs_of_every_resource_is_free():
         dominant_share(task(3, tpus=1.0), capacity)
 
 
-def test_behind_a_task_that_waits_for_one_resource_all_that_it_needs_is_reserved():
+def test_waiting_task_reserves_everything_it_needs():
     # The first in line needs both GPUs, of which one is in use, and two of four cores. Four slots full of what is
     # backfilled must leave it these: half a core each and no GPU.
     capacity = Capacity(4, 4.0, others={"gpus": 2.0})
@@ -370,14 +370,14 @@ class Counted(list):
             yield item
 
 
-def test_a_choice_costs_the_same_however_many_tasks_wait():
+def test_choice_cost_is_independent_of_queue_length():
     queue = Counted(task(n, cores=2.0) for n in range(10_000))
     slots = [slot(0), slot(1, idle_since=None, free_at=11.0)]
     assert chosen(queue, slots, busy_cores=1.0, capacity=Capacity(2, 2.0)) is None
     assert queue.seen <= dispatch.WINDOW + 1
 
 
-def test_what_takes_cores_begins_before_longer_tasks_that_only_wait():
+def test_core_users_begin_before_longer_waiting_tasks():
     """Eight slots and one core: four learners of 1 s take 4 s of the core, beside 16 tasks that wait 2 s each."""
     waiting = [Arrival(0.0, "run", task(number, 2.0, 0.01), 2.0) for number in range(16)]
     learners = [Arrival(0.0, "run", task(16 + number, 1.0, 1.0), 1.0) for number in range(4)]

@@ -58,7 +58,7 @@ def workloads(draw, rates=(0.0,), lanes="abc"):
 
 @given(workloads(rates=(0.0, 0.5, 3.0)))
 @settings(max_examples=80, deadline=None)
-def test_slots_cores_and_rate_are_never_exceeded_at_any_instant_and_every_action_is_served(workload):
+def test_slots_cores_and_rate_are_never_exceeded(workload):
     pool, (least, most) = workload
 
     def within(pool):
@@ -76,7 +76,7 @@ def test_slots_cores_and_rate_are_never_exceeded_at_any_instant_and_every_action
 
 @given(workloads(rates=(0.0, 3.0)))
 @settings(max_examples=80, deadline=None)
-def test_no_core_idles_while_an_action_waits_that_may_begin(workload):
+def test_no_core_idles_while_action_may_begin(workload):
     pool, (least, _) = workload
 
     def work_conserving(pool):
@@ -88,7 +88,7 @@ def test_no_core_idles_while_an_action_waits_that_may_begin(workload):
 
 @given(workloads(lanes="a"))
 @settings(max_examples=60, deadline=None)
-def test_an_action_waits_only_while_those_before_it_fill_the_slots_or_the_cores(workload):
+def test_action_waits_only_behind_full_slots_or_cores(workload):
     """In one lane none overtakes. While it waits, either all slots are taken, or fewer cores idle than it needs."""
     pool, (least, _) = workload
     came = {number: at for at, _, number, _ in pool.events}
@@ -106,7 +106,7 @@ def test_an_action_waits_only_while_those_before_it_fill_the_slots_or_the_cores(
 
 @given(st.integers(0, 10_000), curves)
 @settings(max_examples=20, deadline=None)
-def test_an_action_of_a_run_with_few_is_overtaken_by_few_of_a_run_with_many(seed, curve):
+def test_action_of_small_run_is_rarely_overtaken(seed, curve):
     draw = random.Random(seed)
     many = [Arrival(draw.uniform(0, 10), "many", action(number), 0.0) for number in range(60)]
     one = Arrival(5.0, "few", action(1000), 0.0)
@@ -147,7 +147,7 @@ def batches(draw):
 
 @given(batches())
 @settings(max_examples=60, deadline=None)
-def test_the_mean_completion_of_a_batch_is_within_a_quarter_of_the_best(batch):
+def test_mean_batch_completion_is_within_quarter_of_best(batch):
     count, total, least, most, seconds = batch
     arrivals = [Arrival(0.0, "run", action(number, least), 0.0) for number in range(count)]
     pool = SimulatedResource(
@@ -183,7 +183,7 @@ def waits_s(servers, arrivals, services_s):
 
 
 @pytest.mark.parametrize("servers", [2, 9])
-def test_actions_at_slots_wait_as_in_a_queue_with_so_many_servers_whose_mean_theory_tells(servers):
+def test_queue_wait_at_slots_equals_theory(servers):
     """What the dispatcher does to some actions is what the queue does, whose mean over many is compared."""
     arrivals, services_s = poisson_arrivals(servers, 400_000)
     waits = waits_s(servers, arrivals, services_s)
@@ -216,7 +216,7 @@ def test_the_curve_is_that_of_the_measurements():
             assert fitted.seconds(cores) == pytest.approx(curve.seconds(cores), rel=0.06)
 
 
-def test_the_curve_of_scattered_measurements_is_that_of_least_squares_to_their_geometric_means():
+def test_curve_is_least_squares_of_geometric_means():
     draw = random.Random(4)
     points = [(cores, (0.3 + 1.0 / cores) * draw.uniform(0.8, 1.25)) for cores in (1, 2, 4, 8) for _ in "abc"]
     speed_up = SpeedUp(1, 1000)  # so far off that what is presumed there is about the fixed part
@@ -233,7 +233,7 @@ def test_the_curve_of_scattered_measurements_is_that_of_least_squares_to_their_g
     assert (fitted.divided_s, fitted.fixed_s) == pytest.approx((slope, intercept))
 
 
-def test_one_action_that_took_long_does_not_hide_for_ever_that_cores_make_actions_faster():
+def test_one_slow_action_does_not_hide_speed_up():
     elastic, wide = ElasticCores(1, 2, 9), 0
     elastic.add(1, 0.1)  # a small one
     elastic.add(2, 30.0)
@@ -245,7 +245,7 @@ def test_one_action_that_took_long_does_not_hide_for_ever_that_cores_make_action
     assert wide > 700
 
 
-def test_before_anything_is_measured_all_have_the_least_and_then_one_alone_tries_all_that_idle():
+def test_unmeasured_actions_get_minimum_then_one_explores():
     elastic = ElasticCores(1, 4, 9)
     assert elastic.begin(waiting=1, slots=4, total=4, busy=0, now=0.0) == [1]
     elastic.add(1, 1.0)
@@ -275,7 +275,7 @@ def test_cores_that_make_nothing_faster_stay_idle():
     assert elastic.begin(waiting=1, slots=4, total=4, busy=0, now=30.0) == [1]
 
 
-def test_under_load_every_action_has_the_least_and_on_an_idle_machine_a_batch_has_few_wide_ones():
+def test_loaded_machine_gives_minimum_and_idle_gives_width():
     speed_up = SpeedUp(1, 4)
     for cores in [1, 2, 3, 4] * 100:
         speed_up.add(cores, amdahl(0.97, 4)(cores))
@@ -287,7 +287,7 @@ def test_under_load_every_action_has_the_least_and_on_an_idle_machine_a_batch_ha
     assert side_by_side(SpeedUp(6, 8), 1, 9, Cores(4, 3, 0.0)) == []
 
 
-def test_cores_that_are_more_than_slots_are_parts_of_the_slots():
+def test_cores_beyond_slots_are_parts_of_slots():
     elastic = learnt(amdahl(0.8, 8), 1, 8, slots=2)
     for now in range(100):
         elastic.begin(waiting=9, slots=0, total=6, busy=6, now=float(now))
@@ -296,7 +296,7 @@ def test_cores_that_are_more_than_slots_are_parts_of_the_slots():
     assert elastic.begin(waiting=9, slots=1, total=6, busy=4, now=102.0) == [2]  # others use the rest
 
 
-def test_the_load_is_the_part_of_the_cores_that_was_busy_lately():
+def test_load_is_recently_busy_share_of_cores():
     load = Load()
     for now in range(1000):
         load.change(float(now), 0.25, call_s=1.0)

@@ -41,7 +41,7 @@ def test_a_script_beside_files_of_common_names_trains(tmp_path, backend):
     assert (done.returncode, done.stdout.splitlines()[-1:], done.stderr) == (0, ["1 set()"], "")
 
 
-def test_a_judge_in_a_file_of_a_common_name_is_asked(tmp_path, shell):
+def test_judge_in_file_of_common_name_is_asked(tmp_path, shell):
     (tmp_path / "functions.py").write_text("def grade(question):\n    return b'1'\n")
     shell.import_from(tmp_path)
     shell.forget("functions")
@@ -49,6 +49,6 @@ def test_a_judge_in_a_file_of_a_common_name_is_asked(tmp_path, shell):
 
 
 @pytest.mark.parametrize("name", ["functions", "coordinator", "infra"])
-def test_a_folder_of_a_checkout_is_no_second_copy_of_its_modules(name):
+def test_checkout_folder_is_no_second_module_copy(name):
     with pytest.raises(ImportError, match=f"{name} of MARLess is imported as marless.{name}"):
         import_module(name)

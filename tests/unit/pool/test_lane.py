@@ -65,7 +65,7 @@ def served(lane, *seconds):
     return names
 
 
-def test_rollouts_are_sampled_in_their_order_however_long_those_of_the_same_number_took_before(lane):
+def test_rollouts_are_sampled_in_order_despite_earlier_times(lane):
     """The first rollouts of a round are learned from first, and a rollout of the next round is another one."""
     names = [f"sample/{number:05d}-{number:05d}" for number in range(3)]
     for round_ in range(2):
@@ -74,7 +74,7 @@ def test_rollouts_are_sampled_in_their_order_however_long_those_of_the_same_numb
         assert served(lane, 1.0, 5.0, 3.0) == names
 
 
-def test_of_tasks_with_several_rollouts_that_with_most_is_the_longest(lane):
+def test_task_with_most_rollouts_is_longest(lane):
     sample(lane, 0, (0,))
     served(lane, 2.0)
     sample(lane, 1, (0, 1))
@@ -83,7 +83,7 @@ def test_of_tasks_with_several_rollouts_that_with_most_is_the_longest(lane):
     assert expected == [6.0, 4.0]
 
 
-def test_a_learner_on_a_gpu_takes_one_of_the_pools_whatever_cores_it_keeps_busy(tmp_path):
+def test_gpu_learner_takes_one_pool_gpu(tmp_path):
     lane = lane_of(Capacity(4, 4.0, others={GPUS: 1.0}), tmp_path)
     learn(lane, "cuda")
     lane.expect("learn", 0.5)
@@ -91,7 +91,7 @@ def test_a_learner_on_a_gpu_takes_one_of_the_pools_whatever_cores_it_keeps_busy(
 
 
 @pytest.mark.parametrize("capacity", [Capacity(4, 4.0, others={GPUS: 1.0}), Capacity(4, 4.0)])
-def test_what_computes_elsewhere_takes_no_gpu_nor_one_that_is_not_counted(capacity, tmp_path):
+def test_remote_computation_takes_no_gpu(capacity, tmp_path):
     lane = lane_of(capacity, tmp_path)
     learn(lane, "cpu" if capacity.others else "cuda")
     sample(lane, 0, (0,))

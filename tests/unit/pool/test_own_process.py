@@ -26,7 +26,7 @@ def test_a_process_that_goes_on_has_not_ended(other):
     assert not has_ended(other[1])
 
 
-def test_a_process_that_ended_has_even_before_its_parent_asks(other):
+def test_ended_process_counts_before_its_parent_asks(other):
     process, where = other
     process.stdin.close()
     process.stdout.read()
@@ -37,7 +37,7 @@ def test_a_process_that_ended_has_even_before_its_parent_asks(other):
     assert has_ended(where)
 
 
-def test_a_process_with_the_number_of_an_earlier_one_is_another():
+def test_process_with_reused_number_is_different():
     *where, began = address().split(" ")
     assert has_ended(" ".join([*where, str(int(began) - 1)]))
 

@@ -42,7 +42,7 @@ def machine(tmp_path):
         ({}, inf),
     ],
 )
-def test_the_least_limit_of_a_group_and_of_those_above_it_holds(machine, files, cores):
+def test_smallest_limit_of_group_and_parents_holds(machine, files, cores):
     assert quota_cores(machine("0::/a/b\n", V2, files)) == cores
 
 
@@ -53,7 +53,7 @@ def test_groups_of_version_1_have_a_quota_too(machine, quota, cores):
 
 
 @pytest.mark.parametrize(("group", "root"), [("/box/5f", "/box/5f"), ("/box/5f", "/elsewhere"), ("/../..", "/")])
-def test_a_container_that_sees_only_its_own_part_has_its_limit(machine, group, root):
+def test_container_with_partial_view_has_its_limit(machine, group, root):
     assert quota_cores(machine(f"0::{group}\n", V2, {"cpu.max": "100000 100000\n"}, root)) == 1.0
 
 

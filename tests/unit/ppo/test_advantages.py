@@ -58,7 +58,7 @@ def test_advantages_are_those_worked_out_by_hand(series, lambda_, expected):
     np.testing.assert_array_equal(gae(*series, GAMMA, lambda_), column(*expected))
 
 
-def test_an_agent_that_dies_takes_nothing_from_what_follows_while_its_team_goes_on():
+def test_dying_agent_gets_nothing_from_later_team_rewards():
     rewards = np.stack([column(1, 2, 3), column(1, 0, 0)])
     values = np.stack([column(0.5, 1, 2), column(0.5, 8, 8)])
     following = np.stack([column(1, 2, 6), column(8, 8, 8)])
@@ -80,7 +80,7 @@ def random_series(seed, agents=3, steps=20, num_envs=4):
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.floats(0, 1), st.floats(0, 1), st.integers(1, 30))
-def test_v_trace_of_data_of_the_same_policy_is_gae(seed, gamma, lambda_, steps):
+def test_v_trace_on_same_policy_is_gae(seed, gamma, lambda_, steps):
     series = random_series(seed, steps=steps)
     found = vtrace(*series, gamma, lambda_, np.ones_like(series[0]))
     np.testing.assert_allclose(found, gae(*series, gamma, lambda_), rtol=1e-12, atol=1e-12)
@@ -88,7 +88,7 @@ def test_v_trace_of_data_of_the_same_policy_is_gae(seed, gamma, lambda_, steps):
 
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32), st.floats(0.5, 1), st.floats(0, 1))
-def test_v_trace_is_the_weighted_sum_of_its_definition_up_to_the_first_stop(seed, gamma, lambda_):
+def test_v_trace_is_weighted_sum_until_first_stop(seed, gamma, lambda_):
     """Equation 1 of the paper, each step by itself: v_s - V(x_s) = sum over t >= s of gamma^(t-s) c_s ... c_(t-1) d_t,
     d_t = min(1, p_t)(r_t + gamma V(x_(t+1)) - V(x_t)) and c_t = lambda min(1, p_t). Then the advantage of rlax,
     r_s + gamma (lambda v_(s+1) + (1 - lambda) V(x_(s+1))) - V(x_s), which its gradient multiplies by min(1, p_s)."""
@@ -115,14 +115,14 @@ def test_v_trace_is_the_weighted_sum_of_its_definition_up_to_the_first_stop(seed
     np.testing.assert_allclose(weights * found, errors, rtol=1e-12, atol=1e-12)
 
 
-def test_v_trace_takes_less_from_what_follows_an_action_that_has_become_unlikely():
+def test_v_trace_takes_less_after_unlikely_action():
     # As in the first case: d2 = 1, d1 = 2, d0 = 1. A2 = 1; v2 - V2 = A2 / 2 as the action of step 2 is half as likely;
     # A1 = 2 + 0.25 * 0.5 = 2.125; the action of step 1 is never taken now, so nothing follows step 0: A0 = 1.
     found = vtrace(*WHOLE, GAMMA, LAMBDA, column(0.5, 0, 0.5))
     np.testing.assert_array_equal(found, column(1, 2.125, 1))
 
 
-def test_next_values_are_the_next_row_but_after_a_cut_what_stands_there():
+def test_next_values_are_next_rows_except_after_cut():
     values = np.array([[[1.0, 2], [3, 4], [5, 6]], [[10, 20], [30, 40], [50, 60]]])  # [2 agents, T=3, E=2]
     cut = np.array([[1, 0], [2, 0], [2, 1]])  # environment 0 is cut after step 1, the rollout's end cuts both
     after = np.array([[-1.0, -2, -3], [-10, -20, -30]])
@@ -130,7 +130,7 @@ def test_next_values_are_the_next_row_but_after_a_cut_what_stands_there():
     np.testing.assert_array_equal(next_values(values, after, cut), expected)
 
 
-def test_a_last_row_without_a_cut_has_no_next_value():
+def test_last_row_without_cut_has_no_next_value():
     # Environment 1 terminated at the rollout's last step: nothing follows.
     found = next_values(np.ones((1, 2, 2)), np.array([[7.0]]), np.array([[1, 0]]))
     np.testing.assert_array_equal(found, [[[1, 1], [7, 0]]])
@@ -149,14 +149,14 @@ def walked(terminated):
     return tuple(found[::-1, 0].tolist())
 
 
-def test_what_a_time_limit_cut_off_counts_or_not_as_one_says_and_the_sign_of_the_advantages_changes_with_it():
+def test_time_limit_setting_changes_sign_of_advantages():
     ended, cut = flags(0, 0, 1), np.array([[2, 0]])
     assert walked(flags(0, 0, 1)) == WALK["rules"]
     assert walked(flags(0, 0, 0)) == WALK["bootstrap"]
     assert walked(flags(0, 0, 0) | truncations(ended, cut)) == WALK["rules"]
 
 
-def test_a_rollout_that_ends_amid_an_episode_is_no_time_limit():
+def test_rollout_end_within_episode_is_no_time_limit():
     ended = np.array([[False, True, False], [True, False, False]])
     # Environment 0 was truncated; environment 1 terminated, then the rollout ended; environment 2 was never reset.
     cut = np.array([[1, 0], [1, 1], [1, 2]])
@@ -173,7 +173,7 @@ def test_everyone_gets_the_sum_of_its_side():
     np.testing.assert_array_equal(found[2], found[0])
 
 
-def test_a_teams_return_goes_on_when_one_of_it_falls():
+def test_team_return_continues_after_death_of_member():
     # Agent 0 dies at step 0, agent 1 wins at step 2 and gets 8 for it. Values are 0, λ is 1: agent 0's action
     # was worth 0.5 * 0.5 * 8 = 2 to the team, and nothing to itself.
     alive = np.stack([flags(1, 0, 0), flags(1, 1, 1)])
@@ -190,7 +190,7 @@ def test_a_teams_return_goes_on_when_one_of_it_falls():
         np.testing.assert_array_equal(rows[:, :, 0], np.array([learned, [1, 1, 1]], bool))
 
 
-def test_a_side_that_is_gone_has_nothing_to_come_though_the_other_plays_on():
+def test_gone_side_has_no_return_while_other_plays():
     alive = np.stack([flags(1, 0, 0), flags(1, 1, 1), flags(1, 1, 0)])
     np.testing.assert_array_equal(
         any_of_side(alive, (0, 1, 0))[:, :, 0], np.array([[1, 1, 0], [1, 1, 1], [1, 1, 0]], bool)
@@ -198,7 +198,7 @@ def test_a_side_that_is_gone_has_nothing_to_come_though_the_other_plays_on():
     np.testing.assert_array_equal(any_of_side(alive, ())[:, :, 0], np.ones((3, 3), bool))
 
 
-def test_a_side_is_over_when_nobody_of_it_plays_on():
+def test_side_is_over_when_all_members_are_gone():
     # By environment: both end here, one does, the last one does, the last one goes on, both were dead before; agent 2
     # is on the other side and goes on.
     alive = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0], [1, 1, 1, 1, 1]], bool)[:, None]

@@ -65,7 +65,7 @@ def outputs_and_masks(context, tensors, agent, purpose, count):
 
 
 @ALL
-def test_behaviour_is_what_the_new_policies_do_after_all_that_they_saw_in_the_episode(kind, remembers):
+def test_behaviour_is_of_new_policies_after_full_episodes(kind, remembers):
     context, after, _ = scene(kind, remembers)
     if kind == "numbers":
         assert behaviour(context, after, 0).tables == {}
@@ -148,7 +148,7 @@ class Dense:
         ("numbers", True, False),
     ],
 )
-def test_curvature_is_of_the_loss_that_the_policy_is_trained_on(kind, remembers, layer_norm, monkeypatch):
+def test_curvature_is_of_policy_training_loss(kind, remembers, layer_norm, monkeypatch):
     monkeypatch.setattr(policy_summaries, "LEAST", 10_000)  # all rows
     monkeypatch.setattr(policy_summaries, "PRODUCTS", 60)
     monkeypatch.setattr(policy_summaries, "RESIDUAL", 1e-6)
@@ -160,7 +160,7 @@ def test_curvature_is_of_the_loss_that_the_policy_is_trained_on(kind, remembers,
     assert metrics["smallest"] == pytest.approx(spectrum[0], rel=1e-4)
 
 
-def test_curvature_is_of_a_share_of_the_chunks_which_the_address_picks(monkeypatch):
+def test_curvature_uses_chunks_picked_by_address(monkeypatch):
     context, after, _ = scene("one choice", True)
     seen = []
 
@@ -180,7 +180,7 @@ def test_curvature_is_of_a_share_of_the_chunks_which_the_address_picks(monkeypat
 
 
 @pytest.mark.parametrize("beyond", [0, 1])
-def test_curvature_takes_each_row_once_if_the_sample_has_room_for_all(beyond, monkeypatch):
+def test_curvature_takes_each_row_once_in_large_sample(beyond, monkeypatch):
     context, after, _ = scene("one choice", False)
     rows, taken = int(context.batch.alive[[0, 2]].sum()), []
 
@@ -208,7 +208,7 @@ def test_noise_is_that_of_the_rollouts_gradients(kind, remembers):
 
 
 @pytest.mark.parametrize(("kind", "remembers"), [*CASES, ("one choice", False)])
-def test_a_group_without_living_rows_is_reported_of_without_figures(kind, remembers):
+def test_group_without_living_rows_has_no_figures(kind, remembers):
     context, after, _ = scene(kind, remembers)
     alive = context.batch.alive.copy()
     alive[[0, 2]] = False

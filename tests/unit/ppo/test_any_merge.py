@@ -96,7 +96,7 @@ def least_for_one_deviation(context):
 
 
 @ALL
-def test_after_lessons_the_merged_policy_acts_more_like_every_member(kind, remembers):
+def test_lessons_bring_merged_policy_closer_to_members(kind, remembers):
     context, code = scene(kind, remembers)
     base = {key.replace("g02", "g00"): array for key, array in context.tensors.items() if "policy/g02" in key}
     result = code.merge(context, MERGED, 0, 2, 400)
@@ -110,7 +110,7 @@ def test_after_lessons_the_merged_policy_acts_more_like_every_member(kind, remem
 
 
 @ALL
-def test_a_merge_without_lessons_keeps_what_the_bases_critic_predicts(kind, remembers):
+def test_merge_without_lessons_keeps_critic_of_base(kind, remembers):
     context, code = scene(kind, remembers)
     result = code.merge(context, MERGED, 0, 2, 0)
     predicted = []
@@ -124,7 +124,7 @@ def test_a_merge_without_lessons_keeps_what_the_bases_critic_predicts(kind, reme
     assert not any(key.startswith("policy/") for key in result.tensors)
 
 
-def test_the_lesson_of_numbers_is_the_one_worked_out_by_hand():
+def test_lesson_of_numbers_equals_hand_computation():
     # Teacher N(0, 1), student N(1, 2): KL = ln 2 + (1 + 1) / (2 * 4) - 1/2. Gradients (1 - 0) / 4 and 1 - 2/4.
     distil_target = distil.distil_target(Gaussian(Bounds((-1.0,), (1.0,))), np.zeros((1, 1)), np.zeros((1, 1)), None)
     outputs, own = np.ones((1, 1)), np.log([2.0])
@@ -135,7 +135,7 @@ def test_the_lesson_of_numbers_is_the_one_worked_out_by_hand():
 
 
 @pytest.mark.parametrize("kind", ["numbers", "several choices"])
-def test_the_gradient_of_a_lesson_is_that_of_automatic_differentiation(kind):
+def test_lesson_gradient_equals_automatic_differentiation(kind):
     rng, rows = np.random.default_rng(2), np.array([3, 0, 4])
     width = 2 if kind == "numbers" else 5
     outputs, teacher, own = rng.standard_normal((3, width)), rng.standard_normal((5, width)), rng.standard_normal(2)

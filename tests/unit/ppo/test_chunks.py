@@ -36,7 +36,7 @@ def test_chunks_give_what_the_whole_sequence_gives(length):
 
 
 @LENGTHS
-def test_every_living_row_stands_in_one_chunk_of_neighbouring_steps(length):
+def test_every_living_row_is_in_one_chunk(length):
     context, weights = scene()
     alive = context.batch.alive[members(context.team, 0)]
     pieces = pieces_of(context, weights, length)
@@ -55,7 +55,7 @@ def test_every_living_row_stands_in_one_chunk_of_neighbouring_steps(length):
     assert len(pieces.rows) == min(length or 14, 14)
 
 
-def test_what_is_remembered_where_a_chunk_begins_is_what_a_whole_unrolling_has_there():
+def test_chunk_memory_equals_that_of_whole_unrolling():
     context, weights = scene()
     pieces = pieces_of(context, weights, 4)
     agent, step, copy = (place[pieces.rows.clip(0)] for place in np.nonzero(context.batch.alive[[0, 2]]))
@@ -82,7 +82,7 @@ def test_steps_before_an_episode_change_nothing_in_it():
 
 
 @pytest.mark.parametrize("remembers", [False, True])
-def test_an_epoch_takes_every_row_once_and_minibatches_know_where_their_rows_stand(remembers):
+def test_epoch_takes_every_row_once_with_known_places(remembers):
     context, weights = scene(remembers)
     pieces = pieces_of(context, weights, 4)
     found = list(shuffled_minibatches(pieces, np.random.default_rng(1), epochs=2, count=3))
@@ -101,7 +101,7 @@ def test_an_epoch_takes_every_row_once_and_minibatches_know_where_their_rows_sta
         assert np.count_nonzero(wide) == np.count_nonzero(select)
 
 
-def test_with_fewer_pieces_than_minibatches_every_piece_is_one():
+def test_too_few_pieces_become_single_piece_minibatches():
     def minibatches(rows):
         return list(shuffled_minibatches(Independent(rows), np.random.default_rng(0), epochs=2, count=8))
 

@@ -88,7 +88,7 @@ def test_updates_are_those_of_one_plain_computation(case, correction):
 
 @EVERY
 @ALL
-def test_data_of_the_same_policies_is_learned_from_as_if_it_were_new(case, correction):
+def test_same_policy_data_is_learned_as_new(case, correction):
     """Where every ratio is exactly 1, V-trace is GAE, all weights are 1, and the bytes are those of PPO as it is."""
     context, algorithm = scene(case, correction)
     pair, other = (proximal_log_probability(context, group) for group in (0, 1))  # of both classes
@@ -107,14 +107,14 @@ def test_data_of_the_same_policies_is_learned_from_as_if_it_were_new(case, corre
 
 @EVERY
 @ALL
-def test_the_bytes_of_new_data_do_not_depend_on_the_correction(case, correction):
+def test_correction_changes_no_byte_of_new_data(case, correction):
     assert equal(learned(*scene(case, correction, age=0)), learned(*scene(case, "none", age=0)))
     assert correction == "none" or not equal(learned(*scene(case, correction)), learned(*scene(case, "none")))
 
 
 @pytest.mark.parametrize("recurrent", [False, True])
 @pytest.mark.parametrize("task", TASKS)
-def test_identical_weights_give_the_recorded_log_probabilities_for_every_head(task, recurrent):
+def test_identical_weights_give_recorded_log_probabilities(task, recurrent):
     spec, algorithm = TASKS[task], algorithms.algorithm("ippo")
     config = algorithms.configuration(algorithm, {"hidden": [8, 8], "recurrent": recurrent})
     team, state = teams(spec)[-1], {}
@@ -138,7 +138,7 @@ def test_identical_weights_give_the_recorded_log_probabilities_for_every_head(ta
 
 @pytest.mark.parametrize("correction", ["vtrace", "decoupled"])
 @pytest.mark.parametrize("case", ["several choices", "numbers"])
-def test_the_loss_of_a_row_is_its_clipped_surrogate_times_its_weight(case, correction):
+def test_row_loss_is_weighted_clipped_surrogate(case, correction):
     """The gradient at the outputs, against automatic differentiation of w min(r A, clip(r) A) at other weights."""
     context, algorithm = scene(case, correction)
     code = algorithms.implementation(algorithm)
@@ -171,7 +171,7 @@ def test_both_engines_correct_alike(case, correction):
 
 @EVERY
 @ALL
-def test_what_dead_agents_saw_did_and_got_changes_no_byte(case, correction):
+def test_data_of_dead_agents_change_no_corrected_byte(case, correction):
     context, algorithm = scene(case, correction)
     other, _ = scene(case, correction, changed=lambda spec, rollout: synthetic.meddled(spec, as_old(spec, rollout)))
     assert equal(learned(other, algorithm), learned(context, algorithm))
@@ -179,7 +179,7 @@ def test_what_dead_agents_saw_did_and_got_changes_no_byte(case, correction):
 
 @EVERY
 @ALL
-def test_the_placement_changes_no_byte_and_stages_read_what_the_specification_says(case, correction):
+def test_placement_changes_no_byte_and_reads_follow_specification(case, correction):
     context, algorithm = scene(case, correction, precision=np.float32)
     code, made = algorithms.implementation(algorithm), {}
     for stage in algorithm.stages:
@@ -195,7 +195,7 @@ def test_the_placement_changes_no_byte_and_stages_read_what_the_specification_sa
     assert packed["policy/g00/w0"].dtype == np.float32
 
 
-def test_only_v_trace_reads_policies_before_they_are_trained():
+def test_only_v_trace_reads_policies_before_training():
     by_correction = {
         name: algorithms.configuration(algorithms.algorithm("mappo"), {"correction": name}).stale_reads
         for name in CORRECTIONS
@@ -234,7 +234,7 @@ def test_data_without_log_probabilities_is_refused():
 
 
 @EVERY
-def test_curvature_is_of_the_loss_that_the_policy_is_trained_on(correction, monkeypatch):
+def test_curvature_is_of_corrected_training_loss(correction, monkeypatch):
     """The closed form is for ratios of 1, which old data has only where it is corrected."""
     monkeypatch.setattr(policy_summaries, "LEAST", 10_000)  # all rows
     monkeypatch.setattr(policy_summaries, "PRODUCTS", 60)

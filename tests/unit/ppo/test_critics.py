@@ -41,7 +41,7 @@ def test_an_agents_own_observation_comes_after_the_state(group, agents, state_si
         assert np.ptp(values) > 1e-4
 
 
-def test_the_observation_after_a_cut_is_that_of_the_same_agent():
+def test_observation_after_cut_is_of_same_agent():
     """With λ 0 a target is the reward and half the value that follows."""
     found, algorithm = context("mappo", spec("one choice"), BOTH | {"gae_lambda": 0.0, "gamma": 0.5})
     batch, code = found.batch, registry.implementation(algorithm)
@@ -76,7 +76,7 @@ def moved(tensors, others):
 
 
 @pytest.mark.parametrize("engine", ["numpy", "torch"])
-def test_a_critic_steps_with_its_own_size_and_a_policy_does_not(engine):
+def test_only_critic_steps_with_its_own_size(engine):
     both = {"lr": 1e-3, "critic_lr": 1e-2, "engine": engine}
     assert moved(learned("critic", **both), learned("critic", lr=1e-2, engine=engine)) == 0.0
     assert moved(learned("critic", **both), learned("critic", lr=1e-3, engine=engine)) > 1e-3
@@ -88,6 +88,6 @@ def test_both_engines_take_the_same_steps():
     assert moved(learned("critic", **both, engine="torch"), learned("critic", **both, engine="numpy")) < 1e-5
 
 
-def test_it_falls_with_the_schedule_of_lr_and_stays_unset_where_it_is():
+def test_critic_step_size_follows_lr_schedule():
     assert MappoConfig(lr=0.001, critic_lr=0.004, lr_schedule="linear").at(0.5).critic_lr == 0.002
     assert MappoConfig(lr=0.001, lr_schedule="linear").at(0.5).critic_lr is None

@@ -82,14 +82,14 @@ def test_a_product_is_that_of_automatic_differentiation(sizes, rows, masked):
         np.testing.assert_allclose(found, wanted.numpy(), rtol=0, atol=1e-10 * max(1, np.abs(wanted.numpy()).max()))
 
 
-def test_a_product_leaves_the_vector_and_the_next_product_as_they_are():
+def test_product_leaves_vector_and_next_product_unchanged():
     hessian, vector = Case((6, 8, 8, 4), 9, seed=1, masked=True).hessian(), np.arange(164.0)
     first = hessian.times(vector)
     np.testing.assert_array_equal(vector, np.arange(164.0))
     np.testing.assert_array_equal(hessian.times(vector), first)
 
 
-def test_the_first_derivative_is_that_of_the_training_loss():
+def test_first_derivative_is_of_training_loss():
     rng = np.random.default_rng(3)
     logits, advantage, actions = rng.standard_normal((7, 4)), rng.standard_normal(7), rng.integers(2, size=7)
     legal = np.tile([True, True, False, True], (7, 1))
@@ -112,12 +112,12 @@ def test_the_first_derivative_is_that_of_the_training_loss():
         ((LN3, 0.0), 2.0, 0.5, 0.25 + 0.5 * 3 / 16 * (1 - LN3 / 2)),
     ],
 )
-def test_the_second_derivative_of_two_actions_is_that_worked_out_by_hand(logits, advantage, entropy, second):
+def test_second_derivative_equals_hand_computation(logits, advantage, entropy, second):
     found = policy_derivatives(np.array([logits]), np.array([0]), np.array([advantage]), entropy).second
     np.testing.assert_allclose(found, [[[second, -second], [-second, second]]], atol=1e-15)
 
 
-def test_an_illegal_action_has_no_curvature_in_single_precision_either():
+def test_illegal_action_has_no_curvature():
     logits, legal = np.array([[0.0, 1.0, 9.0]], np.float32), np.array([[True, True, False]])
     found = policy_derivatives(logits, np.array([0]), np.ones(1, np.float32), 0.01, legal)
     alone = policy_derivatives(logits[:, :2], np.array([0]), np.ones(1, np.float32), 0.01)
@@ -129,7 +129,7 @@ def test_an_illegal_action_has_no_curvature_in_single_precision_either():
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("sizes", SHAPES[1:])
 @pytest.mark.parametrize("rows", [5, 40, 160])
-def test_both_ends_are_within_two_percent_of_those_of_the_dense_hessian(sizes, rows, masked):
+def test_both_ends_are_within_two_percent_of_hessian(sizes, rows, masked):
     case = Case(sizes, rows, seed=7, masked=masked)
     spectrum, hessian = case.spectrum(), case.hessian()
     found = extremes(hessian.times, hessian.start(np.random.default_rng(1)), 30, 0.03)
@@ -145,7 +145,7 @@ def test_both_ends_are_within_two_percent_of_those_of_the_dense_hessian(sizes, r
         pytest.param(4 * LEAST, 0.002, 8, marks=pytest.mark.conformance),
     ],
 )
-def test_what_learners_do_finds_the_ends_within_a_few_percent_in_single_precision(rows, bound, seeds):
+def test_learners_find_ends_within_few_percent(rows, bound, seeds):
     """Over 20 other sets of 8 seeds the median error was at most 0.020, and 0.0007 with four times the rows."""
     wrong = []
     for seed, sizes in itertools.product(range(seeds), SHAPES[1:]):
@@ -169,7 +169,7 @@ def counted(matrix):
 
 @settings(max_examples=50)
 @given(st.integers(1, 14), st.integers(0, 2**32 - 1), st.booleans())
-def test_with_as_many_products_as_dimensions_both_ends_are_exact(size, seed, low_rank):
+def test_ends_are_exact_with_products_for_all_dimensions(size, seed, low_rank):
     rng = np.random.default_rng(seed)
     square = rng.standard_normal((size, 1 if low_rank else size))
     matrix = square @ square.T if low_rank else square + square.T
@@ -179,14 +179,14 @@ def test_with_as_many_products_as_dimensions_both_ends_are_exact(size, seed, low
 
 
 @pytest.mark.parametrize("values", [(2.0,), (-1.0, 3.0), (-5.0, 0.0, 4.0), (1.0, 2.0, 3.0)])
-def test_a_spectrum_of_few_values_takes_no_more_products_than_values(values):
+def test_few_eigenvalues_take_as_many_products(values):
     times, calls = counted(np.diag(np.repeat(values, 20)))
     found = extremes(times, np.random.default_rng(0).standard_normal(20 * len(values)), 30, 1e-6)
     np.testing.assert_allclose(found, (values[0], values[-1]), atol=1e-9)
     assert len(calls) == len(values)
 
 
-def test_there_are_no_more_products_than_asked_for_and_fewer_when_the_ends_are_known_well_enough():
+def test_products_stay_within_limit_and_stop_early():
     spread = np.diag(np.concatenate([[-50.0], np.linspace(-1, 1, 300), [60.0]]))
     start = np.ones(302)
     times, calls = counted(spread)
@@ -204,7 +204,7 @@ def test_nothing_has_the_ends_zero():
     assert extremes(np.zeros_like, np.ones(5), 4, 0.1) == (0.0, 0.0)
 
 
-def test_a_start_is_a_direction_even_where_the_gradient_is_zero():
+def test_start_is_direction_despite_zero_gradient():
     case = Case((4, 6, 2), 12, seed=0, masked=False)
     case.flat[-14:] = 0  # both actions are equally likely, and equally good
     case.advantage[:] = 0

@@ -76,7 +76,7 @@ def test_all_that_can_be_asked_for_is_reported():
 
 
 @TEAMS
-def test_behaviour_is_what_the_new_policies_do_on_the_drawn_observations(task, team):
+def test_behaviour_is_of_new_policies_on_drawn_observations(task, team):
     before, after = scene(task, team)
     _, tables = report("behaviour", before, after)
     assert sorted(tables) == [0, 1, 2]
@@ -95,7 +95,7 @@ def test_behaviour_is_what_the_new_policies_do_on_the_drawn_observations(task, t
             assert np.ptp(own[allowed[:, 0]]) > 1  # policies that depend on observations
 
 
-def test_agents_with_equal_networks_report_the_same_whatever_their_groups_are():
+def test_agents_with_equal_networks_report_equally():
     task = PAIR[0]
     teams = [Team(groups=groups) for groups in ((0, 1, 2), (0, 0, 2), (0, 0, 0))]
     before, after = scene(task, teams[0])
@@ -111,7 +111,7 @@ def test_agents_with_equal_networks_report_the_same_whatever_their_groups_are():
             assert (found[0][0] != found[0][1]).any()  # every agent's own steps
 
 
-def test_observations_come_equally_from_all_agents_and_from_living_ones():
+def test_observations_come_equally_from_living_agents():
     before, _ = scene(*SHARED)
     rows = draw_rows(before, 0, "behaviour", 256)
     assert [len(own) for own in rows] == [85, 85, 86]
@@ -130,7 +130,7 @@ def test_every_round_seed_and_purpose_draws_anew():
         assert [own.tolist() for own in other] != first
 
 
-def test_an_agent_with_few_living_steps_gives_each_before_any_twice_and_a_dead_one_gives_what_there_is():
+def test_agent_with_few_living_steps_gives_each_first():
     before, _ = scene(*SHARED)
     alive = before.batch.alive.copy()
     alive[0], alive[1] = False, False
@@ -145,7 +145,7 @@ def test_an_agent_with_few_living_steps_gives_each_before_any_twice_and_a_dead_o
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_density_is_the_principal_components_of_what_agents_of_a_class_saw_and_did(index):
+def test_density_uses_principal_components_of_class(index):
     before, after = scene(*SEPARATE)
     kind = before.spec.classes[index]
     rows = draw_rows(before, index, "density", 250 * len(kind.agents))
@@ -164,7 +164,7 @@ def test_density_is_the_principal_components_of_what_agents_of_a_class_saw_and_d
         np.testing.assert_allclose(column @ column, wanted @ wanted, rtol=1e-9)
 
 
-def test_components_do_not_depend_on_the_sign_or_the_units_of_features():
+def test_components_are_independent_of_sign_and_units():
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((60, 3)) @ np.diag([1.0, 2.0, 3.0]) @ np.linalg.qr(rng.standard_normal((3, 3)))[0]
     found = compress(vectors, 2)
@@ -240,7 +240,7 @@ class Dense:
 
 
 @TEAMS
-def test_curvature_is_of_the_groups_loss_at_the_incoming_weights(task, team, monkeypatch):
+def test_curvature_is_of_group_loss_at_incoming_weights(task, team, monkeypatch):
     monkeypatch.setattr(policy_summaries, "LEAST", 10_000)  # all rows
     monkeypatch.setattr(policy_summaries, "PRODUCTS", 40)
     monkeypatch.setattr(policy_summaries, "RESIDUAL", 1e-3)
@@ -255,7 +255,7 @@ def test_curvature_is_of_the_groups_loss_at_the_incoming_weights(task, team, mon
         assert metrics["largest", group] == pytest.approx(spectrum[-1], rel=1e-3)
 
 
-def test_curvature_is_of_few_rows_which_the_address_picks():
+def test_curvature_uses_few_rows_picked_by_address():
     before, after = scene(*SHARED, num_envs=100)  # some two thousand rows a rollout and three rollouts
     seen = []
 
@@ -296,7 +296,7 @@ def test_one_rollout_reports_nothing_of_noise():
     assert report("noise", *scene(*SHARED, rollouts=(4,))) == ({}, {})
 
 
-def test_rollouts_in_which_the_group_was_dead_are_left_out_of_the_noise():
+def test_rollouts_without_living_group_have_no_noise():
     before, after = scene(*SEPARATE)
     alive = before.batch.alive.copy()
     alive[0, :, :12] = False

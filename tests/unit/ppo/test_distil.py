@@ -56,7 +56,7 @@ def imitation_error(logits, teacher, legal):
 
 
 @pytest.mark.parametrize("legal", [None, LEGAL], ids=["all legal", "masked"])
-def test_the_gradient_of_a_policys_lesson_is_that_of_automatic_differentiation(legal):
+def test_policy_lesson_gradient_equals_automatic_differentiation(legal):
     flat, inputs, teacher = pupil()
     gradient = np.zeros_like(flat)
     trace = views(NETWORK, flat).forward(inputs)
@@ -70,7 +70,7 @@ def test_the_gradient_of_a_policys_lesson_is_that_of_automatic_differentiation(l
     assert found == pytest.approx(loss.item(), rel=1e-12)
 
 
-def test_the_gradient_of_a_critics_lesson_is_that_of_automatic_differentiation():
+def test_critic_lesson_gradient_equals_automatic_differentiation():
     rng = np.random.default_rng(5)
     values, aim = rng.normal(size=(7, 1)), rng.normal(size=(7, 1))
     variable = torch.tensor(values, requires_grad=True)
@@ -96,7 +96,7 @@ def test_lessons_are_adams_steps_on_the_rows_named():
     np.testing.assert_allclose(flat, parameters.detach().numpy(), rtol=0, atol=1e-9)
 
 
-def test_the_divergence_is_the_one_worked_out_by_hand():
+def test_divergence_equals_hand_computation():
     # rows: (1/2, 1/2, -) to (1/4, 3/4, -), then equal ones. The third action is illegal in the first row
     teacher = np.log(np.array([[0.5, 0.5, 7.0], [0.2, 0.3, 0.5]]))
     found = np.log(np.array([[0.25, 0.75, 0.1], [0.2, 0.3, 0.5]]))
@@ -107,7 +107,7 @@ def test_the_divergence_is_the_one_worked_out_by_hand():
     assert divergence == pytest.approx((0.5 * math.log(2) + 0.5 * math.log(2 / 3)) / 2, rel=1e-6)
 
 
-def test_what_is_illegal_has_no_probability_and_is_not_taught():
+def test_illegal_actions_are_not_taught():
     logits = np.random.default_rng(2).normal(size=LEGAL.shape).astype(np.float32)
     found = distil.log_probabilities(logits, LEGAL)
     assert np.isfinite(found).all()
@@ -119,7 +119,7 @@ def test_what_is_illegal_has_no_probability_and_is_not_taught():
 
 @given(LOGITS, LOGITS)
 @settings(max_examples=40)
-def test_a_pupil_that_acts_as_its_teacher_is_taught_nothing_and_no_other_is_at_distance_zero(teacher, logits):
+def test_only_equal_pupil_and_teacher_have_distance_zero(teacher, logits):
     log_t = distil.log_probabilities(teacher, None)
     again = distil.log_probabilities(teacher + 2.5, None)  # logits count up to a constant
     assert distil.divergence(log_t, again) == pytest.approx(0, abs=1e-12)

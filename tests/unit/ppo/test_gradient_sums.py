@@ -127,7 +127,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", ["ippo", "mappo"])
 @pytest.mark.parametrize(("case", "size"), [("one choice", 1), ("one choice", ROLLOUTS), *((c, 2) for c in CASES)])
-def test_a_streamed_step_is_that_of_the_whole_round(case, size, name):
+def test_streamed_step_equals_whole_round(case, size, name):
     """In one step, which test_stages.py and test_any_policy.py compare with automatic differentiation."""
     played = Round(name, **CASES[case])
     tensors, metrics = played.streamed(size)
@@ -142,7 +142,7 @@ def test_a_streamed_step_is_that_of_the_whole_round(case, size, name):
         assert metrics[key] == pytest.approx(value, rel=1e-8, abs=1e-10), key
 
 
-def test_the_sums_of_six_micro_batches_fold_to_the_same_bytes_in_all_orders_of_arrival():
+def test_sums_fold_to_same_bytes_in_any_order():
     played = Round(precision=np.float32)
     made = [played.sums(part) for part in micro_batches(range(ROLLOUTS), 1)]
     made.append(dict(made[0]))  # a sixth, that of the first rollout again
@@ -157,7 +157,7 @@ def test_the_sums_of_six_micro_batches_fold_to_the_same_bytes_in_all_orders_of_a
 
 
 @pytest.mark.parametrize("case", ["several choices", "recurrent", "one member's rows", "normalised observations"])
-def test_who_makes_sums_and_who_folds_them_changes_no_byte(case):
+def test_sum_and_fold_placement_changes_no_byte(case):
     played = Round(precision=np.float32, **CASES[case])
     together, metrics = played.streamed(2)
     jobs = [(part, group) for part in played.parts(2) for group in GROUPS]
@@ -189,7 +189,7 @@ def test_a_part_without_a_living_agent_adds_nothing(case):
 
 
 @pytest.mark.parametrize("part", ["policy", "critic", "normaliser"])
-def test_sums_that_were_made_with_other_weights_are_refused(part):
+def test_sums_of_other_weights_are_refused(part):
     played, other = Round(), Round()
     key = next(name for name in other.context.tensors if name == f"{part}/g01" or name.startswith(f"{part}/g01/"))
     other.context = replace(
@@ -208,7 +208,7 @@ def test_missing_sums_are_named():
         played.folded(sums)
 
 
-def test_the_members_whose_rows_count_are_drawn_for_the_round_and_not_for_its_parts():
+def test_counted_members_are_drawn_for_whole_round():
     played = Round("ippo", rows="member")
     of_parts = [
         share(replace(played.context, batch=played.joined(part.rollouts), part=part.place), 0)
@@ -218,7 +218,7 @@ def test_the_members_whose_rows_count_are_drawn_for_the_round_and_not_for_its_pa
     assert 0 < learned_from(played.context, 0).sum() < played.context.batch.alive[[0, 2]].sum()
 
 
-def test_one_step_is_all_that_a_streamed_round_takes():
+def test_streamed_round_takes_one_step():
     tensors, metrics = Round().streamed(2)
     # The clip by norm binds somewhere.
     assert max(metrics[f"critic/critic_grad_norm/g0{group}"] for group in GROUPS) > SETTINGS["max_grad_norm"]
@@ -226,7 +226,7 @@ def test_one_step_is_all_that_a_streamed_round_takes():
 
 
 @pytest.mark.parametrize("case", ["several choices", "numbers", "recurrent", "torch"])
-def test_a_group_without_a_living_agent_in_the_whole_round_learns_nothing(case):
+def test_group_without_living_agent_sums_nothing(case):
     """As where rollouts are shorter than episodes. Moments are not zero, so that a step would move the weights."""
     played = Round("ippo", **CASES[case])
     for rollout in range(ROLLOUTS):

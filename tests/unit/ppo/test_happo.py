@@ -26,7 +26,7 @@ def scene(case="numbers", sides=()):
 @pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", CASES)
-def test_a_round_is_that_of_one_plain_computation_group_after_group(case):
+def test_round_equals_plain_group_by_group_computation(case):
     context, algorithm = scene(case)
     groups, orders = [Group(context, algorithm, group) for group in (0, 1)], set()
     for number in range(4):
@@ -55,7 +55,7 @@ def test_a_group_of_another_side_does_not_count():
         assert all(together[key].tobytes() == array.tobytes() for key, array in alone.items())
 
 
-def test_a_stage_in_turn_has_all_groups_in_one_function():
+def test_sequential_stage_has_all_groups_in_one_function():
     _, algorithm = scene()
     wrong = StageSpec("policy", ("postprocess",), "group", ("policy",), ("policy",), in_turn=True)
     found = violation(dataclasses.replace(algorithm, stages=(*algorithm.stages[:2], wrong)))

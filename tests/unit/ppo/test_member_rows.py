@@ -29,7 +29,7 @@ def learned(found, algorithm):
 
 
 @pytest.mark.parametrize("num_envs", [1, 2, 7])
-def test_every_environment_is_learned_from_as_one_member_lived_it(num_envs):
+def test_every_environment_is_learned_as_its_member(num_envs):
     found, _ = scene(num_envs=num_envs)
     chosen = share(found, 0)
     assert chosen.shape == (2, 1, num_envs)
@@ -47,7 +47,7 @@ def test_a_share_depends_on_its_address_alone():
 
 @ALGORITHMS
 @pytest.mark.parametrize("recurrent", [False, True])
-def test_rows_that_are_left_out_count_as_little_as_those_of_the_dead(name, recurrent):
+def test_omitted_rows_count_like_dead_rows(name, recurrent):
     found, algorithm = scene(name, SETTINGS | {"recurrent": recurrent, "data_chunk_length": 4})
     kept = found.batch.alive.copy()
     kept[[0, 2]] = learned_from(found, 0)
@@ -60,7 +60,7 @@ def test_rows_that_are_left_out_count_as_little_as_those_of_the_dead(name, recur
     assert len(ours.tensors[f"target/{GROUP}"]) == len(ours.tensors[f"advantage/{GROUP}"]) == kept[[0, 2]].sum()
 
 
-def test_a_team_reward_goes_on_after_a_death_in_the_rows_that_are_learned_from():
+def test_team_reward_continues_after_death_in_learned_rows():
     found, algorithm = scene(settings=SETTINGS | {"reward": "team"})
     of_side = found.batch.alive.any(axis=0)
     assert len(learned(found, algorithm).tensors[f"target/{GROUP}"]) == of_side.sum()

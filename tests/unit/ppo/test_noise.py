@@ -16,12 +16,12 @@ def test_two_gradients_worked_out_by_hand():
     assert found == (2.0, 4.0)
 
 
-def test_the_square_is_below_zero_where_noise_is_all_there_is():
+def test_square_is_negative_for_pure_noise():
     # Mean 0. Sample variance 2.
     assert noise_estimate(np.array([[1.0], [-1.0]])) == (2.0, -1.0)
 
 
-def test_the_trace_of_one_rollout_follows_from_samples_of_several_rollouts_or_of_a_part():
+def test_trace_per_rollout_follows_from_any_samples():
     gradients = np.array([[1.0, 1.0], [3.0, 1.0]])
     assert noise_estimate(gradients, 3.0) == (6.0, 4.0)
     assert noise_estimate(gradients, 0.5) == (1.0, 4.0)
@@ -32,7 +32,7 @@ def test_equal_gradients_have_no_noise():
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
-def test_both_estimates_are_right_on_average_over_all_samples_that_can_be_drawn(count):
+def test_both_estimates_are_unbiased_over_all_samples(count):
     possible = np.array([[0.0, 1.0, -2.0], [1.5, 1.0, 3.0], [-4.0, 0.5, 0.0]])
     found = [noise_estimate(possible[list(chosen)]) for chosen in itertools.product(range(3), repeat=count)]
     mean = possible.mean(axis=0)
@@ -52,7 +52,7 @@ def test_one_gradient_says_nothing_of_noise(count):
         noise_estimate(np.ones((count, 3)))
 
 
-def test_samples_are_halves_of_rollouts_or_of_several_rollouts_where_there_are_many():
+def test_samples_are_half_rollouts_or_several():
     # Three rollouts of four environments. Half of each.
     assert sample_blocks(3, 12) == ((range(0, 2), range(4, 6), range(8, 10)), 0.5)
     # 17 rollouts of four environments: eight samples of half of two rollouts. The last rollout is left out.
@@ -61,7 +61,7 @@ def test_samples_are_halves_of_rollouts_or_of_several_rollouts_where_there_are_m
     assert (len(parts), parts[-1], size) == (MOST_SAMPLES, range(56, 60), 1.0)
 
 
-def test_a_rollout_of_one_copy_is_a_sample_as_it_is():
+def test_rollout_of_one_copy_is_one_sample():
     assert sample_blocks(2, 2) == ((range(0, 1), range(1, 2)), 1.0)
 
 

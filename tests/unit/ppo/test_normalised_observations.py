@@ -44,7 +44,7 @@ def test_observations_of_living_agents_count_and_nothing_else(name):
     assert len(np.unique(tensors["critic/g00/seen"][0])) > 1
 
 
-def test_a_merged_network_is_taught_on_inputs_as_it_will_see_them():
+def test_merged_network_is_taught_on_its_own_inputs():
     """Members whose networks and statistics are those of the base have nothing to teach it; other statistics do."""
     made = spec("one choice")
     found, algorithm = context("ippo", made, SMALL)
@@ -62,7 +62,7 @@ def test_a_merged_network_is_taught_on_inputs_as_it_will_see_them():
     assert code.merge(apart, MERGED, 0, 2, 1).metrics["distil_kl_before"] > 0.01
 
 
-def test_reports_are_of_the_new_policies_with_their_new_statistics():
+def test_reports_use_new_policies_with_new_statistics():
     found, algorithm = context("ippo", spec("one choice"), SMALL)
     code, tensors = registry.implementation(algorithm), after_a_round(found, algorithm)
     table = code.SUMMARIES["behaviour"](found, tensors, 0).tables[0]

@@ -147,7 +147,7 @@ def legal_divergence(new, state, rollouts):
 
 
 @ALGORITHMS
-def test_a_split_is_a_byte_exact_copy_under_new_names_and_reads_no_data(name):
+def test_split_is_byte_exact_copy_without_data(name):
     memory, task = scene(name, target=ALONE, bases={1: 1, 2: 1}, environment=EnvTask(name="there/is-none"))
     del memory["trajectory"], memory["first"]
     state, found = before(name)[2], made(memory, task)
@@ -159,7 +159,7 @@ def test_a_split_is_a_byte_exact_copy_under_new_names_and_reads_no_data(name):
     assert sorted(memory.asked) == ["learner", "policies"]
 
 
-def test_a_split_in_a_task_that_also_merges_is_the_same_copy():
+def test_split_within_merging_task_is_same_copy():
     found, _ = made(*scene("mappo", distil_steps=3))
     assert same_bytes(of_group(found, 1), of_group(before("mappo")[2], 1))
     assert {key.split("/")[1] for key in found} == {"g00", "g01"}
@@ -169,7 +169,7 @@ def test_a_split_in_a_task_that_also_merges_is_the_same_copy():
 
 
 @ALGORITHMS
-def test_a_merge_keeps_the_bytes_of_the_bases_policy_and_of_its_moments(name):
+def test_merge_keeps_bytes_of_base_policy_and_moments(name):
     state = before(name)[2]
     found, metrics = made(*scene(name))
     kept = ("policy", "policy_optimiser", "critic_optimiser")
@@ -220,7 +220,7 @@ def test_a_merged_normaliser_is_of_all_members_targets(name):
     assert found["normaliser/g00"].dtype == np.float64
 
 
-def test_the_normaliser_of_a_merge_does_not_depend_on_which_member_is_which():
+def test_merged_normaliser_is_independent_of_member_order():
     rollouts, state = dict(before("mappo")[1]), with_constant_critics("mappo", {0: 0.5, 1: -1.5, 3: 2.0})
     expected, _ = made(*scene("mappo", state))
     for rollout, key in itertools.product(ROLLOUTS, ("reward", "terminated", "alive")):
@@ -233,7 +233,7 @@ def test_the_normaliser_of_a_merge_does_not_depend_on_which_member_is_which():
 
 
 @ALGORITHMS
-def test_a_merge_does_not_change_what_the_bases_critic_predicts(name):
+def test_merge_changes_no_prediction_of_base_critic(name):
     state = before(name)[2]
     found, _ = made(*scene(name))
     old, new = (Normaliser(*tensors[key].tolist()) for tensors, key in (
@@ -262,7 +262,7 @@ def test_scaling_keeps_predictions_for_any_two_normalisers(before_, after_):
     np.testing.assert_allclose(after_.denormalise(views(network, flat).forward(inputs).outputs), expected, atol=1e-10)
 
 
-def test_before_the_first_update_a_merge_leaves_normaliser_and_critic_as_they_are():
+def test_early_merge_leaves_normaliser_and_critic():
     state = {**before("ippo")[2], "normaliser/g01": np.zeros(3)}
     found, _ = made(*scene("ippo", state))
     parts = ("normaliser", "critic")
@@ -273,7 +273,7 @@ def test_before_the_first_update_a_merge_leaves_normaliser_and_critic_as_they_ar
 
 
 @ALGORITHMS
-def test_after_lessons_the_merged_policy_acts_as_every_member_did(name):
+def test_lessons_make_merged_policy_act_like_members(name):
     _, rollouts, state = before(name)
     apart, _ = legal_divergence(made(*scene(name))[0], state, rollouts)
     found, metrics = made(*scene(name, distil_steps=600))
@@ -288,7 +288,7 @@ def test_after_lessons_the_merged_policy_acts_as_every_member_did(name):
 
 
 @ALGORITHMS
-def test_after_lessons_the_merged_critic_says_what_every_members_critic_said(name):
+def test_lessons_make_merged_critic_predict_like_members(name):
     _, rollouts, state = before(name)
     joined = batch.join(SPEC, rollouts, ROLLOUTS)
 
@@ -311,7 +311,7 @@ def test_after_lessons_the_merged_critic_says_what_every_members_critic_said(nam
     assert teacher < 0.1 * untaught
 
 
-def test_rows_in_which_a_member_was_dead_teach_nothing():
+def test_rows_of_dead_members_teach_nothing():
     rollouts = {key: array.copy() for key, array in before("ippo")[1].items()}
     for rollout in ROLLOUTS:
         dead = ~rollouts[f"u{rollout:05d}/alive"]
@@ -337,7 +337,7 @@ def test_agents_outside_the_new_group_teach_nothing():
 
 
 @ALGORITHMS
-def test_playing_the_round_again_gives_the_bytes_of_its_trajectories(name):
+def test_replayed_round_gives_bytes_of_its_trajectories(name):
     expected, metrics = made(*scene(name, distil_steps=3))
     memory, task = scene(name, distil_steps=3, trajectories=())
     found, report = made(memory, task)
@@ -347,7 +347,7 @@ def test_playing_the_round_again_gives_the_bytes_of_its_trajectories(name):
     assert "first" in memory.asked
 
 
-def test_the_order_of_bases_and_objects_changes_no_byte():
+def test_order_of_bases_and_objects_changes_no_byte():
     memory, task = scene("mappo", distil_steps=3)
     turned = msgspec.structs.replace(task, state=task.state[::-1], bases=dict(reversed(BASES.items())))
     assert same_bytes(made(memory, turned)[0], made(memory, task)[0])
@@ -358,7 +358,7 @@ def test_other_seeds_and_rounds_take_other_rows():
     assert len({codec.tensors_sha256(of_group(tensors, 0)) for tensors in of}) == 3
 
 
-def test_every_group_has_figures_and_an_address_of_its_own(monkeypatch):
+def test_every_group_has_own_figures_and_address(monkeypatch):
     addresses = []
     monkeypatch.setattr(merge, "generator", lambda *address: addresses.append(address) or generator(*address))
     target = Team(groups=(0, 0, 2, 2), identity=True)
@@ -408,7 +408,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize(("fields", "message"), REFUSALS.values(), ids=REFUSALS)
-def test_a_change_that_cannot_be_is_refused_in_one_line(fields, message):
+def test_impossible_regrouping_is_refused_in_one_line(fields, message):
     memory, task = scene("mappo", **fields)
     with pytest.raises(BadRequest, match=message) as caught:
         regroup(task, memory)
@@ -421,7 +421,7 @@ def test_a_part_that_the_state_lacks_is_named():
         regroup(scene("mappo", state)[1], scene("mappo", state)[0])
 
 
-def test_a_number_that_is_not_finite_is_not_published():
+def test_regrouping_number_not_finite_is_not_published():
     state = {**before("mappo")[2], "critic/g03/b2": np.array([np.nan], np.float32)}
     with pytest.raises(NotFinite, match="regrouping: critic/g00"):
         made(*scene("mappo", state))

@@ -35,7 +35,7 @@ def added(found):
     return (found + found.swapaxes(0, 1) - scale).mean(axis=2) / scale.mean(axis=2)
 
 
-def test_models_of_one_reward_function_are_exchanged_for_nothing_and_others_are_not():
+def test_only_models_of_same_reward_are_interchangeable():
     roles = (0, 1, 0, 1)
     shares = np.array([added(errors(*data(roles, seed), np.random.default_rng(seed))) for seed in range(30)])
     same, other = shares[:, 0, 2], shares[:, 0, 1]
@@ -63,7 +63,7 @@ def test_the_weights_are_those_of_ridge_regression(rng):
     np.testing.assert_allclose(reward_models._ridge(features, rewards), expected, atol=1e-5)
 
 
-def test_steps_of_the_dead_count_for_nothing_and_an_agent_without_living_steps_has_no_errors():
+def test_dead_steps_do_not_count_as_errors():
     inputs, rewards, alive = data((0, 1), 3)
     alive[0, 5:] = False
     changed = np.where(alive, rewards, 1e6)
@@ -89,7 +89,7 @@ def test_inputs_that_never_vary_are_left_out():
 
 @pytest.mark.parametrize("numbers", [12, 20_000, 200_000])
 @pytest.mark.parametrize("steps, num_envs", [(25, 40), (25, 400), (500, 400), (5000, 2), (1, 1), (3000, 3000)])
-def test_the_steps_that_are_used_are_few_and_spread(steps, num_envs, numbers):
+def test_used_steps_are_few_and_spread(steps, num_envs, numbers):
     rows, envs = sample_grid(steps, num_envs, numbers)
     most = min(ROWS, NUMBERS // numbers)
     assert len(rows) * len(envs) <= max(most, len(envs))
@@ -100,7 +100,7 @@ def test_the_steps_that_are_used_are_few_and_spread(steps, num_envs, numbers):
         assert (len(rows), len(envs)) == (steps, num_envs)
 
 
-def test_a_learner_reports_a_row_of_errors_for_every_member():
+def test_learner_reports_row_of_errors_per_member():
     before, after = scene(*PAIR)
     own = np.random.default_rng(5).standard_normal(before.batch.rewards.shape).astype(before.batch.rewards.dtype)
     before = dataclasses.replace(before, batch=dataclasses.replace(before.batch, rewards=own))
@@ -114,7 +114,7 @@ def test_groups_of_one_show_no_roles():
 
 
 @pytest.mark.parametrize("paid", ["own", "equal", "team"])
-def test_members_with_one_reward_are_compared_by_a_model_of_the_team(paid):
+def test_members_with_one_reward_compare_by_team_model(paid):
     """Dead members get nothing. Of the model of a team, later rounds read sums, which the policy stage keeps."""
     before, after = scene(*SHARED)
     batch, config = before.batch, type(before.config)(reward="team" if paid == "team" else "own")

@@ -40,7 +40,7 @@ def groups_after(rounds, roles, seed, **settings):
 
 
 @pytest.mark.parametrize("length, rounds", [(1, 4), (5, 12)], ids=["every step", "every episode"])
-def test_roles_are_found_in_a_reward_that_adds_up(length, rounds):
+def test_roles_are_found_in_additive_reward(length, rounds):
     for seed in range(3):
         assert groups_after(rounds, (0, 1, 0, 1), seed, length=length)[0] == (0, 1, 0, 1)
 
@@ -52,7 +52,7 @@ def test_agents_of_one_role_stay_together():
     assert sum(groups != (0, 0, 0) for groups, _ in results) <= 3
 
 
-def test_a_reward_that_the_model_does_not_explain_is_no_evidence_and_its_sums_stay():
+def test_unexplained_reward_is_no_evidence():
     data = played((0, 1), np.random.default_rng(1), shuffled=True)
     found, kept = errors(data, {}, np.random.default_rng(1), FEATURES)
     assert found is None and set(kept) == {SCALE, SUMS}
@@ -65,7 +65,7 @@ def test_a_reward_that_the_model_does_not_explain_is_no_evidence_and_its_sums_st
         assert errors(nothing, kept, np.random.default_rng(1)) == (None, {})
 
 
-def test_errors_are_those_of_ridge_regression_with_exchanged_weights():
+def test_errors_equal_ridge_regression_with_exchanged_weights():
     data, rng = played((0, 1, 0), np.random.default_rng(4)), np.random.default_rng(4)
     found, kept = errors(data, {}, np.random.default_rng(4), FEATURES)
     rows, envs = team_reward_models._paid_rows(data, kept[SCALE], rng, FEATURES // 3)
@@ -82,7 +82,7 @@ def test_errors_are_those_of_ridge_regression_with_exchanged_weights():
     assert 2 * found[0, 1].mean() == pytest.approx(np.mean(squares), rel=1e-3)
 
 
-def test_a_row_is_the_sum_over_a_finished_episode_if_only_its_last_step_pays():
+def test_final_reward_row_is_sum_over_finished_episode():
     data = played((0, 1), np.random.default_rng(2), length=4)  # the last two of ten steps end no episode
     scale = np.stack([np.zeros(WIDTH), np.ones(WIDTH)]).astype(np.float32)
     rows, envs = team_reward_models._paid_rows(data, scale, np.random.default_rng(2), 5)
@@ -95,7 +95,7 @@ def test_a_row_is_the_sum_over_a_finished_episode_if_only_its_last_step_pays():
     np.testing.assert_allclose(rows[::2, -1], data.reward[3], rtol=1e-6)
 
 
-def test_the_hash_of_the_weights_leaves_out_the_sums():
+def test_weight_hash_omits_sums():
     parts = {"policy/g00": 0, "policy_optimiser/g00": 0}
     bodies = [save({"policy/g00/w0": np.ones(2), f"{kept_prefix(0)}/{SUMS}": np.full(3, number)}) for number in (0, 1)]
     assert len({weights_sha256(State(objects=(reference("a", b),), parts=parts), {"a": b}) for b in bodies}) == 1

@@ -84,7 +84,7 @@ FATES = st.lists(st.sampled_from(ENDS), max_size=12)
 
 @settings(max_examples=60, deadline=None)
 @given(keep=st.booleans(), fates=FATES)
-def test_the_bill_has_the_judges_own_count_whatever_attempts_do(keep, fates):
+def test_bill_has_count_of_judge_despite_failed_attempts(keep, fates):
     judge = Judge(keep)
     world = World(plan_with(f"resources.judge.keep={str(keep).lower()}"), asking(judge, [*fates, "well"]))
     charge = world.finish().meter.actions["judge"]
@@ -102,7 +102,7 @@ def test_over_killed_drivers_kept_answers_are_paid_once(kills, fates):
     assert driver.state.meter.actions["judge"].count == judge.calls == len(judge.payer)
 
 
-def test_a_round_says_how_many_actions_it_had_and_how_long_they_took():
+def test_round_tells_number_and_duration_of_actions():
     world = World(plan_with(), asking(Judge(keep=False), ["well"]))
     state = world.finish()
     first = world.journal[0].actions["judge"]
@@ -115,7 +115,7 @@ def test_a_round_says_how_many_actions_it_had_and_how_long_they_took():
     assert not world.plan.config.stop.dollars
 
 
-def test_the_most_that_a_task_has_asked_is_remembered_whatever_later_tasks_ask():
+def test_largest_number_of_asked_actions_is_remembered():
     counts = {0: 2, 1: 5, 2: 3}
 
     def script(function, request):
@@ -134,7 +134,7 @@ def test_the_most_that_a_task_has_asked_is_remembered_whatever_later_tasks_ask()
     assert changes == [{"judge": (3.0, 20.0)}, {"judge": (6.0, 50.0)}]
 
 
-def test_times_and_counts_of_actions_are_not_in_what_waits_for_the_end_of_the_round():
+def test_waiting_results_lack_action_times_and_counts():
     driver = World(plan_with(), asking(Judge(keep=False), ["well"])).driver()
     while not any(slot.done for slot in driver.state.slots.values() if slot.item.kind == "sample"):
         driver.step()
@@ -142,7 +142,7 @@ def test_times_and_counts_of_actions_are_not_in_what_waits_for_the_end_of_the_ro
     assert all(done.call_times == () and done.usage.calls == {} for done in dones)
 
 
-def test_an_environment_bills_no_resource_that_the_run_does_not_have():
+def test_environment_bills_no_resource_missing_in_run():
     world = World(plan_with(), asking(Judge(keep=False), ["well"]))
     driver = world.driver()
     while not driver.state.waiting:
@@ -156,7 +156,7 @@ def test_an_environment_bills_no_resource_that_the_run_does_not_have():
     assert state.meter.actions == {} and state.resource_calls == {}
 
 
-def test_the_objects_with_actions_go_with_those_of_their_round():
+def test_action_objects_are_deleted_with_their_round():
     world = World(plan_with(), asking(Judge(keep=False), ["well"]))
     keys = set()
 
@@ -169,7 +169,7 @@ def test_the_objects_with_actions_go_with_those_of_their_round():
 
 
 @pytest.mark.parametrize("use", [{"count": -1}, {"ms": 2**41}, {"hits": 1.5}])
-def test_counts_that_no_task_can_have_make_no_answer(use):
+def test_impossible_counts_make_no_answer(use):
     world = World(plan_with())
     driver = world.driver()
     while not driver.state.waiting:

@@ -45,13 +45,13 @@ def test_the_price_file_holds_the_published_digits():
     assert PRICES.ec2["c6a.large"] == Decimal("0.0765")
 
 
-def test_an_unknown_region_is_refused_with_the_known_ones():
+def test_unknown_region_is_refused_with_known_regions():
     with pytest.raises(ValueError, match=r"'mars-north-1'; known regions: ap-northeast-1, .*us-east-1"):
         load_prices("mars-north-1")
 
 
 @pytest.mark.parametrize("region", regions())
-def test_every_price_list_is_whole_and_near_that_of_us_east_1(region):
+def test_price_lists_are_complete_near_us_east_1(region):
     # S3's requests in Tokyo cost 0.93 of it. The list for all other regions has at most twice its prices.
     own, usual = (msgspec.to_builtins(load_prices(name), str_keys=True) for name in (region, "us-east-1"))
     assert own["region"] == region
@@ -65,7 +65,7 @@ def numbers(table):
         yield from numbers(value) if isinstance(value, dict) else [Decimal(value)]
 
 
-def test_no_price_list_is_dearer_than_that_of_regions_without_one():
+def test_default_price_list_is_the_most_expensive():
     dearest = msgspec.to_builtins(load_prices(priced_as("sa-east-1")), str_keys=True)
     for region in regions():
         own = msgspec.to_builtins(load_prices(region), str_keys=True)
@@ -73,7 +73,7 @@ def test_no_price_list_is_dearer_than_that_of_regions_without_one():
             assert all(a <= b for a, b in zip(numbers(own[table]), numbers(dearest[table]), strict=True))
 
 
-def test_the_papers_hundred_rounds_cost_what_its_figure_shows():
+def test_hundred_rounds_of_paper_cost_its_figure():
     # MARLess (SoCC'25): 100 x (50 x 1.19 s x 1 GB + 12 x 3.75 s x 2.33 GB) x $1.66667e-5 = $0.099 + $0.175 = $0.274.
     actor = Meter().add_invocation("actor", 1024, 1190, 0, Usage())
     learner = Meter().add_invocation("learner", 2386, 3750, 0, Usage())
@@ -98,7 +98,7 @@ def test_a_bill_worked_by_hand():
     assert bill(meter, PRICES, storage="express").storage == Decimal("0.004403725")
 
 
-def test_actions_cost_what_invocations_of_a_function_of_that_size_cost():
+def test_actions_cost_like_function_of_their_size():
     asked = CallUse(count=3, hits=2, ms=1500)
     meter = Meter().add_calls("judge", asked, 2048, 1769)
     assert meter.actions == {"judge": CallCharge(count=3, hits=2, billed_ms=1500, mb_ms=2048 * 1500)}
@@ -111,7 +111,7 @@ def test_actions_cost_what_invocations_of_a_function_of_that_size_cost():
     assert Meter().add_calls("judge", asked, 1024, 2048).actions["judge"].billed_ms == 3000
 
 
-def test_actions_add_up_by_resource_and_those_of_no_resource_leave_no_trace():
+def test_actions_add_up_by_resource_without_trace():
     judge, solver = (Meter().add_calls(name, CallUse(count=1, ms=10), 1769) for name in ("judge", "solver"))
     both = judge + solver + judge
     assert {name: charge.count for name, charge in both.actions.items()} == {"judge": 2, "solver": 1}
@@ -119,7 +119,7 @@ def test_actions_add_up_by_resource_and_those_of_no_resource_leave_no_trace():
     assert "actions" not in msgspec.json.decode(msgspec.json.encode(Meter() + Meter()))
 
 
-def test_the_example_of_aws_for_express_storage_comes_out():
+def test_express_storage_example_of_aws_is_reproduced():
     # AWS S3 FAQ: 1M PUT and 9M GET of 10 KB: $1.13 + $0.27 + $0.03 + $0.05.
     meter = Meter(puts=10**6, gets=9 * 10**6, bytes_written=10**6 * 10240, bytes_read=9 * 10**6 * 10240)
     lines = {line.name: round(float(line.dollars), 2) for line in bill(meter, PRICES, storage="express").lines}
@@ -139,7 +139,7 @@ def test_the_example_of_aws_for_express_storage_comes_out():
         (100, 100, 128, 1769, 2765),  # 200 x 13.8203125 = 2764.0625
     ],
 )
-def test_billed_milliseconds_round_up_and_scale_to_the_share_of_a_core(duration, init, memory, mb_per_vcpu, expected):
+def test_billed_milliseconds_round_up_and_scale_by_core(duration, init, memory, mb_per_vcpu, expected):
     assert billed_ms(duration, init, memory, mb_per_vcpu) == expected
 
 
@@ -158,7 +158,7 @@ def test_billed_milliseconds_are_those_of_exact_fractions(duration, init, memory
 
 @quick
 @given(meters, st.integers(0, 1000))
-def test_a_meter_times_a_number_is_so_many_added_up(meter, count):
+def test_meter_times_number_equals_repeated_sum(meter, count):
     assert meter * 3 == meter + meter + meter
     assert meter * count + meter == meter * (count + 1)
     assert meter * 0 == Meter()
@@ -166,7 +166,7 @@ def test_a_meter_times_a_number_is_so_many_added_up(meter, count):
 
 @quick
 @given(st.lists(st.tuples(st.sampled_from(BILLED), st.floats(0, 1000), st.floats(0, 9), st.integers(0, 9))))
-def test_invocations_count_the_same_together_and_one_by_one(ended):
+def test_invocations_count_same_together_and_one_by_one(ended):
     one_by_one = Meter()
     for name, duration, init, puts in ended:
         one_by_one = one_by_one.add_invocation(name, 1024, duration, init, Usage(puts=puts), 1769)
@@ -204,7 +204,7 @@ def test_a_lost_attempt_is_billed_at_its_reservation():
     memory=st.integers(128, 10240),
     mb_per_vcpu=st.sampled_from([None, 1769]),
 )
-def test_no_attempt_within_its_limits_costs_more_than_its_reservation(timeout, share, init, memory, mb_per_vcpu):
+def test_no_attempt_costs_more_than_its_reservation(timeout, share, init, memory, mb_per_vcpu):
     usage = Usage(puts=2, gets=7, bytes_written=10**9, bytes_read=10**9)
     spent = Meter().add_invocation("actor", memory, timeout * share * 1000, init, usage, mb_per_vcpu)
     reserved = reservation("actor", memory, timeout, 2, 7, PRICES, "arm", mb_per_vcpu)
@@ -221,7 +221,7 @@ def test_meters_add_in_any_order(a, b, c):
 
 @quick
 @given(meters, meters, st.sampled_from(["arm", "x86"]), st.sampled_from(["standard", "express"]))
-def test_the_bill_of_a_sum_is_the_sum_of_the_bills_and_never_less(a, b, architecture, storage):
+def test_bill_of_sum_is_sum_of_bills(a, b, architecture, storage):
     first, second, both = (bill(meter, PRICES, architecture, storage) for meter in (a, b, a + b))
     assert exact([both.total]) == exact([first.total, second.total])
     assert all(getattr(both, part) >= getattr(first, part) for part in (*PARTS, "total"))
@@ -229,7 +229,7 @@ def test_the_bill_of_a_sum_is_the_sum_of_the_bills_and_never_less(a, b, architec
 
 @quick
 @given(meters, st.sampled_from(["arm", "x86"]), st.sampled_from(["standard", "express"]))
-def test_the_total_is_exactly_the_sum_of_its_parts(meter, architecture, storage):
+def test_total_is_exact_sum_of_parts(meter, architecture, storage):
     receipt = bill(meter, PRICES, architecture, storage)
     assert exact([receipt.total]) == exact(getattr(receipt, part) for part in PARTS)
     assert exact([receipt.total]) == exact(line.dollars for line in receipt.lines)
@@ -248,7 +248,7 @@ def test_a_meter_survives_json(meter):
     assert msgspec.json.decode(msgspec.json.encode(meter), type=Meter) == meter
 
 
-def test_the_bill_file_names_its_prices_and_keeps_every_digit():
+def test_bill_file_names_prices_and_keeps_digits():
     meter = Meter().add_invocation("actor", 1024, 1191, 0, Usage(puts=1))
     document = json.loads(bill(meter, PRICES).to_json(), parse_float=Decimal)
     assert [document[key] for key in ("currency", "region", "prices_date", "architecture")] == [

@@ -69,7 +69,7 @@ def test_a_large_event_is_several_requests(kilobytes, requests):
     assert Tariff.of(PRICES).parts(meter).requests == pytest.approx(requests * 2e-7)
 
 
-def test_what_the_platform_measured_on_a_share_of_a_vcpu_is_not_stretched_again():
+def test_platform_time_on_vcpu_share_is_not_rescaled():
     assert billed_ms(345.2, 0, 512) == 346
     assert billed_ms(345.2, 0, 512, mb_per_vcpu=1769) == 1193  # 345.2 x 1769 / 512 = 1192.7
 
@@ -77,7 +77,7 @@ def test_what_the_platform_measured_on_a_share_of_a_vcpu_is_not_stretched_again(
 # -- S3
 
 
-def test_requests_are_of_two_classes_and_deleting_is_of_none():
+def test_requests_have_two_classes_and_deletion_none():
     # Amazon S3 pricing, S3 Standard: PUT and LIST $0.005, GET and HEAD $0.0004 per 1,000.
     meter = Meter().add_stored(Usage(puts=7)).add_listing(2).add_stored(Usage(gets=1000))
     assert dollars(meter, "s3 puts") == Decimal("0.000035")
@@ -94,16 +94,16 @@ def test_requests_are_of_two_classes_and_deleting_is_of_none():
 @pytest.mark.parametrize(
     ("size", "writes", "reads"), [(0, 1, 1), (1024, 1, 1), (1025, 2, 1), (4096, 4, 1), (4097, 5, 2)]
 )
-def test_an_item_is_written_by_the_kilobyte_and_read_by_four(size, writes, reads):
+def test_items_are_written_and_read_in_size_units(size, writes, reads):
     assert (write_units(size), read_units(size)) == (writes, reads)
 
 
-def test_a_write_is_billed_by_the_larger_of_before_and_after():
+def test_write_is_billed_by_larger_of_both_sizes():
     # A state of 9,000 bytes replaces one of 12,500: 13 units. The reverse costs the same.
     assert Meter().add_commit(9000, before=12500) == Meter().add_commit(12500, before=9000) == Meter(write_units=13)
 
 
-def test_a_read_that_need_not_be_consistent_costs_half():
+def test_eventually_consistent_read_costs_half():
     # 4,097 bytes: two units at $0.125 per million, or one.
     sure, stale = Meter().add_load(4097), Meter().add_load(4097, consistent=False)
     assert (dollars(sure, "ledger reads"), dollars(stale, "ledger reads")) == (
@@ -140,7 +140,7 @@ class Sets(dict):
 
 
 @pytest.mark.parametrize("count", [1, 64, 65, 200])
-def test_what_is_reckoned_for_reports_is_what_real_reports_write(count):
+def test_assumed_report_sizes_match_real_reports(count):
     # A learner's usual report, in an environment that it started.
     used = {"puts": 2, "gets": 9, "bytes_written": 440_932, "bytes_read": 654_321}
     ended = CompletionReport(attempt=0, duration_ms=1234, peak_mb=180, start_ms=950, **used)
@@ -169,7 +169,7 @@ def test_logs_are_paid_by_the_byte_taken_in():
     assert bill(Meter().add_log(LOG_BYTES), PRICES).logs == Decimal("0.000000476837158203125")
 
 
-def test_what_leaves_the_region_is_paid_and_what_comes_in_is_not():
+def test_outgoing_transfer_is_paid_and_incoming_is_free():
     # Data transfer: $0.09 a GB to the internet. A carried answer of 512 KB: 0.09 / 2048.
     cost = bill(Meter().add_transfer(512 * 1024), PRICES)
     assert cost.transfer == cost.total == Decimal("0.0000439453125")
@@ -178,7 +178,7 @@ def test_what_leaves_the_region_is_paid_and_what_comes_in_is_not():
 # -- runs
 
 
-def test_a_bill_and_a_meter_from_before_the_cloud_can_still_be_read():
+def test_bill_and_meter_before_cloud_are_readable():
     meter = msgspec.json.decode(b'{"actor":{"invocations":3,"billed_ms":9},"puts":4,"read_units":1}', type=Meter)
     assert meter == Meter(actor=Charge(invocations=3, billed_ms=9), puts=4, read_units=1)
     document = msgspec.json.decode(bill(meter, PRICES).to_json())
@@ -187,7 +187,7 @@ def test_a_bill_and_a_meter_from_before_the_cloud_can_still_be_read():
     assert msgspec.convert(document, Bill, strict=False).coordinator == 0
 
 
-def test_a_local_run_pays_for_nothing_that_only_the_cloud_has():
+def test_local_run_pays_nothing_cloud_only():
     cost = bill(World(make_plan("stop.rounds=2")).finish().meter, PRICES)
     assert cost.coordinator == cost.logs == cost.transfer == 0
     assert {line.name for line in cost.lines if not line.quantity} >= {
@@ -212,7 +212,7 @@ def in_table(item, body, version, run="r"):
 
 
 @pytest.mark.parametrize("run", ["r", "simple_spread-mappo-s1-20260101-120000"])
-def test_an_item_is_billed_with_its_names_and_what_stands_beside_its_body(run):
+def test_item_is_billed_with_names_and_extra_fields(run):
     # Names: scope 5, item 4, version 7, at 2, write 5, body 4. Values: "run/default/r" 13, "state" 5, a version of two
     # digits 2, 13 digits 8, a mark of 46 that makes 100 bytes beside body and run, and a body of 1,000.
     assert in_table("state", bytes(1000), 12) == 27 + 13 + 5 + 2 + 8 + 46 + 1000
@@ -224,7 +224,7 @@ def test_an_item_is_billed_with_its_names_and_what_stands_beside_its_body(run):
     assert write_units(written_bytes(replace(plan, run="r"), 9000, before=12500)) == 13
 
 
-def test_a_turn_of_the_coordinator_is_billed_with_what_it_read_first():
+def test_coordinator_turn_is_billed_with_first_reads():
     # A manifest of 4,090 bytes is an item of more than 4,096: two units, and one for the lease. 200.4 + 999.7 ms.
     plan = on_lambda(make_plan(), cpu_scaling=False, coordinator_mb=512)
     meter = turn_meter(plan, 200.4, 999.7, (4090, 0))
@@ -254,7 +254,7 @@ def overheard(world):
     return answers, written
 
 
-def test_the_bill_of_a_deployed_run_is_as_by_hand():
+def test_bill_of_deployed_run_equals_hand_computation():
     # One round: describe and sample (actor), initialise and learn (learner), the final and the absolute evaluation.
     sizes = {"actor": 1024, "learner": 2048, "evaluator": 512}
     settings = [f"functions.{name}.memory_mb={memory}" for name, memory in sizes.items()]

@@ -24,7 +24,7 @@ def unpaid(earlier, calls, kept_names, is_over=False):
 
 
 @given(st.lists(st.floats(0.001, 1e6), min_size=1, max_size=200), st.sampled_from([0.0, 0.5, 0.9, 0.99, 1.0]))
-def test_a_quantile_is_within_a_hundredth_of_the_time_at_its_rank(times, share):
+def test_quantile_is_within_hundredth_of_its_time(times, share):
     tally = CallTally().plus(CallUse(count=len(times)), times)
     exact = float(np.quantile(times, share, method="inverted_cdf"))
     assert tally.quantile_ms(share) == pytest.approx(exact, rel=ERROR * (1 + 1e-9))
@@ -32,14 +32,14 @@ def test_a_quantile_is_within_a_hundredth_of_the_time_at_its_rank(times, share):
 
 
 @pytest.mark.parametrize("count", [2, 100])
-def test_a_quantile_is_not_exceeded_by_its_share_of_the_actions(count):
+def test_quantile_is_not_exceeded_by_its_share(count):
     tally = CallTally().plus(CallUse(count=count), [10.0] * (count - 1) + [500.0])
     # 99 of 100 take 10 ms, which is the share that is asked for.
     assert tally.quantile_ms(0.99) == pytest.approx(500.0 if count == 2 else 10.0, rel=ERROR)
     assert tally.quantile_ms(1.0) == pytest.approx(500.0, rel=ERROR)
 
 
-def test_a_tally_adds_up_whatever_the_order_and_survives_the_ledger():
+def test_tally_adds_in_any_order_and_survives_ledger():
     one_by_one = CallTally()
     for each in (30.0, 0.0, 5.0):
         one_by_one = one_by_one.plus(CallUse(count=1, ms=7), [each])
@@ -48,24 +48,24 @@ def test_a_tally_adds_up_whatever_the_order_and_survives_the_ledger():
     assert msgspec.json.decode(msgspec.json.encode(at_once), type=CallTally) == at_once
 
 
-def test_without_a_time_there_is_no_mean_and_no_quantile():
+def test_tally_without_time_has_no_mean_or_quantile():
     tally = CallTally().plus(CallUse(hits=4), [])
     assert (tally.mean_ms, tally.quantile_ms(0.99)) == (None, None)
 
 
-def test_every_attempt_pays_what_it_asked_where_no_answer_is_kept():
+def test_attempts_pay_all_uncached_questions():
     asked = AttemptCalls(1, use(count=5, ms=50))
     assert unpaid({0: use(count=3, ms=30)}, asked, ()) == use(count=5, ms=50)
 
 
-def test_what_an_attempt_stored_is_billed_once_whoever_tells_of_it():
+def test_stored_actions_are_billed_once():
     stored = AttemptCalls(0, use(count=5, ms=50), repeats_earlier_report=True)
     # Its process died and the pool has told; or nobody has, since its driver died too.
     assert unpaid({0: use(count=5, ms=50)}, stored, ()) == {}
     assert unpaid({}, stored, ()) == use(count=5, ms=50)
 
 
-def test_a_kept_answer_is_paid_once_by_all_attempts_of_a_work_item():
+def test_cached_answer_is_paid_once_per_work_item():
     # The first attempt died after two questions. The second was given their answers, and has asked three more.
     second = AttemptCalls(1, use(count=5, hits=1, ms=50))
     assert unpaid({0: use(count=2, ms=20)}, second, {JUDGE}) == use(count=3, hits=1, ms=30)
@@ -74,11 +74,11 @@ def test_a_kept_answer_is_paid_once_by_all_attempts_of_a_work_item():
 
 
 @pytest.mark.parametrize("earlier, paid", [({}, {}), ({0: use(count=2, ms=20)}, use(count=3, ms=30))])
-def test_a_work_item_of_before_the_last_checkpoint_has_paid_its_kept_answers(earlier, paid):
+def test_work_before_last_checkpoint_has_paid_cached_answers(earlier, paid):
     assert unpaid(earlier, AttemptCalls(1, use(count=5, ms=50)), {JUDGE}, is_over=True) == paid
 
 
-def test_completion_is_from_the_question_to_the_answer_and_of_one_resource():
+def test_completion_is_question_to_answer_per_resource():
     times = (CallTime(JUDGE, 0, 10.0, 15.0, 40.0), CallTime("solver", 1, 0.0, 0.0, 3.0))
     calls = AttemptCalls(0, use(count=1), times)
     ledger, _ = CallLedger({}, {}).record("000003/sample", calls, (), is_over=False)

@@ -40,7 +40,7 @@ def price(sizes, *settings, slots=1, plan=None):
     return cloud_dollars(plan, state, world.journal, records(sizes))
 
 
-def test_the_price_is_the_same_with_any_number_of_slots_and_in_any_placement():
+def test_price_is_same_for_any_slots_and_placement():
     # One learner of both groups. One for each. A half of each for each of four slots.
     by_slots = [
         price(sizes, "placement.rule=balanced", slots=slots)
@@ -51,7 +51,7 @@ def test_the_price_is_the_same_with_any_number_of_slots_and_in_any_placement():
     assert by_slots[0] > 0
 
 
-def test_what_was_not_measured_has_no_price_and_a_run_in_the_cloud_has_its_bill():
+def test_unmeasured_run_has_no_price_and_cloud_bill():
     plan = make_plan(*SETTINGS)
     assert price([2 * ROWS], plan=plan) is not None
     assert price([], plan=plan) is None
@@ -70,7 +70,7 @@ def test_what_was_not_measured_has_no_price_and_a_run_in_the_cloud_has_its_bill(
         (["placement.inline_objects=true"], "balanced", None),
     ],
 )
-def test_the_default_placement_in_the_cloud_is_the_cheapest(settings, rule, priced_as):
+def test_default_cloud_placement_is_cheapest(settings, rule, priced_as):
     config = load(None, settings)
     placed = placed_in_cloud(config)
     assert (placed.placement.rule, placed.scaling.priced_as) == (rule, priced_as)

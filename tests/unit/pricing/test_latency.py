@@ -11,13 +11,13 @@ LATENCY = Latency(
 )
 
 
-def test_storage_is_waited_for_one_request_after_the_other():
+def test_storage_requests_are_waited_for_sequentially():
     usage = Usage(puts=2, gets=3, bytes_written=2**20, bytes_read=2**19)
     # 2 x 30 + 3 x 20 + 1.5 x 10
     assert LATENCY.storage_ms(usage) == 135.0
 
 
-def test_what_a_wave_takes_beside_its_tasks_is_the_sum_of_its_ways():
+def test_wave_overhead_is_sum_of_its_steps():
     # A commit and a call from outside, each over the internet: 40 + 5 + 40 + 25.
     assert LATENCY.attended_wave_s == pytest.approx(0.110)
     # A turn works 40 ms and waits for six requests to the table, headers and handing over: 30 + 20 + 15.
@@ -26,7 +26,7 @@ def test_what_a_wave_takes_beside_its_tasks_is_the_sum_of_its_ways():
     assert LATENCY.detached_wave_s == pytest.approx(0.245)
 
 
-def test_faster_storage_is_faster_and_nothing_is_far_from_the_emulation():
+def test_faster_storage_is_faster_and_emulation_agrees():
     usage = Usage(puts=1, gets=1)
     assert EMULATED.storage_ms(usage) < EXPRESS.storage_ms(usage) + 1 < STANDARD.storage_ms(usage)
     assert EMULATED.attended_wave_s < STANDARD.attended_wave_s < STANDARD.detached_wave_s

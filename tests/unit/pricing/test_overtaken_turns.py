@@ -120,7 +120,7 @@ RARE = [pytest.param(*case, marks=pytest.mark.conformance) for case in MORE]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("placement", "times", "reports_come"), [*QUICK, *RARE])
-def test_what_turns_use_is_on_the_bill_whoever_overtakes_them(placement, times, reports_come):
+def test_bill_includes_usage_of_overtaken_turns(placement, times, reports_come):
     rivals = 0
     for world in races(placement, times, reports_come):
         meter, used = world.state.meter, world.recorded

@@ -22,7 +22,7 @@ def animation(*teams):
     return Animation(panels, len(teams[0][1]), frame_ms=80)
 
 
-def test_an_episode_that_ended_waits_for_the_longer_one():
+def test_ended_episode_waits_for_longer_episode():
     short, long = ("short", [episode(1, 0), episode(2, 0)]), ("long", [episode(3, 100), episode(1, 100)])
     images = list(animation(short, long).stills())
     assert [still.frames for still in images] == [1, 1, 1, 10, 1, 1, 10]
@@ -75,7 +75,7 @@ def test_letters_grow_with_large_pictures():
     assert 2.5 < heights[1280] / heights[300] < 4
 
 
-def test_returns_of_sides_stand_on_a_line_of_their_own_behind_their_colours():
+def test_side_returns_have_own_line_with_colours():
     blank = np.full((300, 260, 3), 255, np.uint8)
     sides = (SideReturns("red", 1.0, (1.0, 0.0, 0.0)), SideReturns("blue", -1.0, (0.0, 0.0, 1.0)))
     (plain,) = animation(("a team", [[ReplayFrame(blank, 0, 0.0)]])).stills()

@@ -36,7 +36,7 @@ def shade(playback):
     return playback.still.image.getpixel((20, 20))[0]
 
 
-def test_frames_are_drawn_when_they_are_due_and_episodes_begin_again():
+def test_frames_are_drawn_on_time_and_episodes_repeat():
     played = Played()
     playback = Playback(animation(played))
     # One more than the one on screen, which tells whether it is the episode's last.
@@ -97,7 +97,7 @@ def test_the_button_of_the_window_closes_it(window):
     assert window.key(None) == CLOSED
 
 
-def test_images_follow_one_another_at_their_rate_however_long_drawing_takes(window):
+def test_images_keep_rate_despite_slow_drawing(window):
     def shown_s():
         began = time.monotonic()
         for _ in range(10):
@@ -119,7 +119,7 @@ def test_a_resized_window_keeps_the_proportions(window):
     assert row == [255] * 10 + [0] * 20 + [255] * 10
 
 
-def test_an_environment_that_ends_pygame_does_not_end_the_window(window):
+def test_environment_that_ends_pygame_keeps_window(window):
     window.show(bytes(300), (10, 10))
     pygame.quit()
     window.show(b"\x07" * 300, (10, 10))

@@ -72,7 +72,7 @@ def test_agents_of_one_name_have_their_number():
     assert [disc.label for disc in engine.render(0).shapes] == ["0", "1", "2", "", "", ""]
 
 
-def test_the_camera_shows_every_disc_whole_around_the_same_centre():
+def test_camera_shows_every_disc_around_same_centre():
     """The field is 2 wide and the disc reaches 3 from its centre: the picture shows 6."""
     scene = Scene(2, 2, (Disc(3.5, 1, 0.5, BLACK), Disc(1, 1, 0.1, BLACK)), walls=False)
     assert camera([scene, Scene(2, 2, ())]) == 3
@@ -96,7 +96,7 @@ def test_messages_are_letters_silence_and_numbers():
     assert engine.render(0).texts == ("speaker_0 sends [0.10,0.25,0.00]",)
 
 
-def test_agents_of_a_hidden_role_have_the_colour_of_their_landmark():
+def test_agents_of_hidden_role_have_landmark_colour():
     engine = registry.make(EnvTask(name="roles/blind_spread"), 1)
     colours = [body.colour for body in engine.bodies]
     agents, landmarks = colours[:6], colours[6:]

@@ -41,7 +41,7 @@ def play(playing, episodes, seed):
 
 
 @pytest.mark.parametrize("task", [SPREAD, LBF], ids=lambda task: task.name)
-def test_the_last_frame_is_the_state_after_the_last_step_with_the_whole_return(task):
+def test_last_frame_is_final_state_with_whole_return(task):
     (episode,) = play(team(task), 1, seed=3)
     horizon = registry.spec(task).horizon
     assert [frame.step for frame in episode] == list(range(horizon + 1))
@@ -63,7 +63,7 @@ def test_the_last_frame_is_the_state_after_the_last_step_with_the_whole_return(t
     assert (episode[-2].picture != episode[-1].picture).any()
 
 
-def test_the_camera_stays_where_it_is_for_a_whole_episode_and_is_the_same_for_all_teams():
+def test_camera_stays_for_episode_and_for_all_teams():
     """Landmarks do not move and cover agents, so their pixels stay grey, however far agents go at random. Some pixels
     at the edges of agents are as grey. A camera that is n times as large shows a landmark with n² fewer pixels."""
     task = EnvTask(name="mpe/simple_tag", options={"max_cycles": 60})
@@ -79,7 +79,7 @@ def test_the_camera_stays_where_it_is_for_a_whole_episode_and_is_the_same_for_al
         stage.close()
 
 
-def test_the_return_of_each_side_is_the_sum_over_its_agents():
+def test_side_return_is_sum_over_its_agents():
     """Chasers get 10 for each of them when one touches the prey, which gets -10."""
     (episode,) = play(team(EnvTask(name="mpe/simple_tag")), 1, seed=1)
     chasers, prey = zip(*(frame.sides for frame in episode), strict=True)
@@ -98,7 +98,7 @@ def as_dict(task):
     return {"name": task.name, "options": task.options}
 
 
-def test_teams_begin_on_the_same_states_whatever_they_did_before():
+def test_teams_begin_on_same_states_after_any_history():
     random, idle = team(LBF), play(random_team(team(LBF)), 2, seed=5)
     same = play(random, 2, seed=5)
     other = play(random, 2, seed=6)
@@ -108,7 +108,7 @@ def test_teams_begin_on_the_same_states_whatever_they_did_before():
     assert (same[0][0].picture != same[1][0].picture).any()
 
 
-def test_an_episode_left_half_way_is_the_same_when_it_begins_again():
+def test_half_played_episode_restarts_equal():
     with closing(EpisodeStage(team(LBF), seed=5)) as stage:
         whole = list(stage.episode(1))
         for frames in (2, 6):
@@ -118,7 +118,7 @@ def test_an_episode_left_half_way_is_the_same_when_it_begins_again():
             assert all((a.picture == b.picture).all() for a, b in zip(again, whole, strict=True))
 
 
-def test_frames_follow_what_the_environment_says_of_its_rate():
+def test_frames_follow_rate_of_environment():
     mpe2 = EnvTask(name="pettingzoo:mpe2.simple_spread_v3:parallel_env")
     turns = EnvTask(name="pettingzoo:pettingzoo.classic.tictactoe_v3:env", options={"horizon": 9})
     rates = []
@@ -141,12 +141,12 @@ class Undrawn(Sound):
         return None
 
 
-def test_an_environment_without_a_render_mode_shows_the_pictures_that_it_returns():
+def test_environment_without_render_mode_shows_returned_pictures():
     (episode,) = play(team(EnvTask(name=f"pettingzoo:{__name__}:Drawn")), 1, seed=1)
     assert [frame.picture[0, 0, 0] for frame in episode] == [0, 1, 2, 3, 4, 5]
 
 
-def test_an_environment_that_returns_no_pictures_is_one_line_that_says_what_was_asked():
+def test_environment_without_pictures_is_one_line():
     task = EnvTask(name=f"pettingzoo:{__name__}:Undrawn")
     with pytest.raises(UserError, match=r"^pettingzoo:\S+:Undrawn: render\(0\) returned None") as refused:
         play(team(task), 1, seed=1)
@@ -183,7 +183,7 @@ class Still:
         self._environment.close()
 
 
-def test_an_environment_that_does_not_tell_its_end_repeats_its_last_picture(monkeypatch):
+def test_environment_with_unknown_end_repeats_last_picture(monkeypatch):
     make = registry.make
     monkeypatch.setattr(registry, "make", lambda task, num_envs: Still(make(task, num_envs)))
     (episode,) = play(team(SPREAD), 1, seed=3)

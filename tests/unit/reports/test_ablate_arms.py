@@ -20,7 +20,7 @@ def test_every_arm_is_a_configuration_that_can_run(name):
     assert (found.actors.rollouts, found.algorithm.lr) == (8, 0.002)
 
 
-def test_every_cross_of_rules_is_a_configuration_that_can_run():
+def test_every_rule_combination_is_runnable_configuration():
     arms = arms_by_name(combined_names(AXES))
     assert len({arm.name for arm in arms}) == len({arm.slug for arm in arms}) == len(arms) == 5 * 13 * 6
     # What `budget` and `adapt` need.
@@ -29,7 +29,7 @@ def test_every_cross_of_rules_is_a_configuration_that_can_run():
         configuration(arm, base)
 
 
-def test_the_paper_arm_holds_the_rules_of_the_paper():
+def test_paper_arm_holds_rules_of_paper():
     found = configuration(ARMS["marless"], BASE)
     assert (found.trend.rule, found.trend.gamma, found.trend.window) == ("paper", 0.1, 10)
     sharing = found.sharing
@@ -38,7 +38,7 @@ def test_the_paper_arm_holds_the_rules_of_the_paper():
     assert (found.scaling.rule, found.scaling.beta, found.placement.rule) == ("paper", 0.5, "split")
 
 
-def test_the_reading_with_the_papers_figure_differs_from_the_paper_arm_in_four_settings():
+def test_figure_reading_differs_from_paper_in_four_settings():
     paper, figure = (configuration(ARMS[name], BASE) for name in ("marless", "paper-figure"))
     changed = msgspec.structs.replace(paper.sharing, rule="lasting", cap=2, rows="member")
     assert figure == msgspec.structs.replace(
@@ -46,7 +46,7 @@ def test_the_reading_with_the_papers_figure_differs_from_the_paper_arm_in_four_s
     )
 
 
-def test_the_controls_differ_from_what_they_control_in_one_thing():
+def test_controls_differ_in_one_setting():
     paper, shuffled, constant = (configuration(ARMS[name], BASE) for name in ("marless", "shuffled", "constant-mean"))
     assert msgspec.structs.replace(shuffled, scaling=paper.scaling) == paper
     assert msgspec.structs.replace(constant, scaling=paper.scaling) == paper
@@ -60,12 +60,12 @@ def test_a_cross_is_named_after_its_rules():
     assert arm.settings == ARMS["shuffled"].settings
 
 
-def test_rollouts_that_were_worked_out_are_the_constant_number():
+def test_computed_rollouts_are_the_constant_number():
     found = configuration(ARMS["constant-mean"], BASE, rollouts=5)
     assert (found.scaling.rule, found.actors.rollouts) == ("constant", 5)
 
 
-def test_the_mean_of_a_combination_is_a_control_of_it():
+def test_mean_of_combination_is_its_control():
     tested, mean, lot = "roles+tradeoff@split", "roles+mean:tradeoff@split", "shuffled:roles+tradeoff@split"
     arms = arms_by_name([tested, mean, lot])
     assert (arms[1].rollouts_of, arms[1].settings["scaling.rule"]) == (tested, "constant")
@@ -94,7 +94,7 @@ def test_the_mean_of_a_combination_is_a_control_of_it():
         ),
     ],
 )
-def test_what_there_is_not_is_refused_with_what_there_is(call, says):
+def test_unknown_name_is_refused_with_known_names(call, says):
     with pytest.raises(ConfigError, match=says):
         call()
 
@@ -133,7 +133,7 @@ def a_study(**changed):
     return Declaration(**(fields | changed))
 
 
-def test_an_ablation_takes_further_arms_and_keeps_what_it_worked_out(tmp_path):
+def test_ablation_accepts_further_arms_and_keeps_results(tmp_path):
     write(tmp_path, a_study(rollouts={"constant-mean": 3}))
     found = merge(tmp_path, read(tmp_path), a_study(arms={"packed": {"placement.rule": "packed"}}))
     assert found.arms == {"ours": {"scaling.rule": "gns"}, "packed": {"placement.rule": "packed"}}
@@ -148,19 +148,19 @@ def test_an_ablation_takes_further_arms_and_keeps_what_it_worked_out(tmp_path):
         ({"arms": {"ours": {"scaling.rule": "paper"}}}, "scaling.rule = gns in the arm ours, not paper"),
     ],
 )
-def test_other_settings_are_refused_with_the_one_that_differs(tmp_path, changed, says):
+def test_other_settings_are_refused_by_difference(tmp_path, changed, says):
     with pytest.raises(ConfigError, match=says):
         merge(tmp_path, a_study(), a_study(**changed))
 
 
-def test_a_new_folder_is_of_nothing_and_a_damaged_one_is_refused(tmp_path):
+def test_new_folder_is_empty_and_damaged_is_refused(tmp_path):
     assert read(tmp_path) is None
     (tmp_path / FILE).write_text("{")
     with pytest.raises(ConfigError, match=r"ablation\.json cannot be read"):
         read(tmp_path)
 
 
-def test_the_controls_of_a_signal_are_controls_of_its_arm_and_packed_of_none():
+def test_signal_controls_belong_to_arm_and_packed_none():
     assert controls(ARMS) == [
         ("shuffled", "marless"),
         ("constant-mean", "marless"),
@@ -169,7 +169,7 @@ def test_the_controls_of_a_signal_are_controls_of_its_arm_and_packed_of_none():
     ]
 
 
-def test_a_fixed_number_of_rollouts_can_be_named_in_a_combination():
+def test_fixed_rollouts_can_be_named_in_combination():
     [arm] = arms_by_name(["all+constant:10@whole"])
     found = configuration(arm, BASE)
     assert (found.sharing.rule, found.scaling.rule, found.actors.rollouts) == ("all", "constant", 10)
@@ -177,7 +177,7 @@ def test_a_fixed_number_of_rollouts_can_be_named_in_a_combination():
         arms_by_name(["all+constant:0@whole"])
 
 
-def test_a_control_without_the_arm_that_it_controls_has_nothing_to_say():
+def test_control_without_its_arm_reports_nothing():
     assert controls(["marless-minus", "shuffled", "ours", "none+shuffled:gns@split"]) == []
 
 
@@ -190,11 +190,11 @@ def test_a_control_without_the_arm_that_it_controls_has_nothing_to_say():
         (["shuffled", "paper+paper@split"], [("shuffled", "paper+paper@split")]),
     ],
 )
-def test_a_shuffled_signal_in_a_cross_controls_the_same_rules_with_the_signal_in_order(names, found):
+def test_shuffled_signal_controls_same_rules_in_order(names, found):
     assert controls(names) == found
 
 
-def test_every_control_in_a_cross_differs_from_what_it_controls_in_its_scaling_alone():
+def test_combination_controls_differ_only_in_scaling():
     arms = {arm.name: arm for arm in arms_by_name(combined_names(AXES))}
     pairs = controls(arms)
     assert len(pairs) == 5 * 6 * 6

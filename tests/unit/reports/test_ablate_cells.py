@@ -15,11 +15,11 @@ from marless.studies.cells import Arm, Cell, list_cells
 A, B = Arm("a", "", {"scaling.rule": "gns", "trend.gamma": 0.1, "sharing.trial": False}), Arm("b", "", {})
 
 
-def test_all_arms_of_a_seed_come_before_the_next_seed():
+def test_all_arms_of_seed_precede_next_seed():
     assert [cell.run for cell in list_cells([A, B], [3, 1])] == ["a-s3", "b-s3", "a-s1", "b-s1"]
 
 
-def test_a_run_has_finished_if_its_files_say_so(tmp_path):
+def test_run_has_finished_if_files_say_so(tmp_path):
     folder = RunFolder(tmp_path / "run")
     assert not has_finished(folder)
     folder.path.mkdir()
@@ -31,7 +31,7 @@ def test_a_run_has_finished_if_its_files_say_so(tmp_path):
         )
 
 
-def test_the_run_of_a_cell_has_the_arms_settings_in_place_of_the_files(tmp_path):
+def test_cell_run_has_arm_settings_over_file(tmp_path):
     base = tmp_path / "base.toml"
     base.write_text("seed = 3\n[trend]\ngamma = 0.2\nwindow = 7\n")
     run = Cell(A, 7).to_train(A.settings, base)
@@ -61,7 +61,7 @@ def end(campaign, run, rollouts=None, reason="out of luck"):
     campaign.run_ended(run)
 
 
-def test_the_constant_arm_waits_for_the_runs_it_takes_its_rollouts_from(tmp_path):
+def test_constant_arm_awaits_runs_with_its_rollouts(tmp_path):
     campaign = a_campaign(tmp_path)
     first = asked(campaign)
     assert list(first) == ["marless-s1", "marless-s2"]
@@ -81,7 +81,7 @@ def test_the_constant_arm_waits_for_the_runs_it_takes_its_rollouts_from(tmp_path
     }
 
 
-def test_a_failed_run_is_reported_with_its_reason_and_the_others_go_on(tmp_path):
+def test_failed_run_is_reported_and_others_continue(tmp_path):
     campaign = a_campaign(tmp_path)
     first = asked(campaign)
     end(campaign, first["marless-s1"])
@@ -92,7 +92,7 @@ def test_a_failed_run_is_reported_with_its_reason_and_the_others_go_on(tmp_path)
     assert not campaign.missing and sum(map(len, campaign.results.values())) == 3
 
 
-def test_without_any_run_to_take_rollouts_from_an_arm_fails(tmp_path):
+def test_arm_fails_without_runs_to_take_rollouts_from(tmp_path):
     campaign = a_campaign(tmp_path, seeds=(1,))
     end(campaign, *campaign.ask())
     (run,) = campaign.ask()
@@ -101,7 +101,7 @@ def test_without_any_run_to_take_rollouts_from_an_arm_fails(tmp_path):
     assert list(campaign.failures.values()) == ["out of luck", reason]
 
 
-def test_finished_runs_are_not_run_again_and_rollouts_once_worked_out_stay(tmp_path):
+def test_finished_runs_and_computed_rollouts_are_reused(tmp_path):
     a_folder(tmp_path / "runs" / "marless-s1", [a_line(1, rollouts=20)])
     known = Declaration(settings={}, arms={}, rollouts={"constant-mean": 3})
     (run,) = asked(a_campaign(tmp_path, seeds=(1,), study=known)).values()
@@ -109,7 +109,7 @@ def test_finished_runs_are_not_run_again_and_rollouts_once_worked_out_stay(tmp_p
 
 
 @pytest.mark.parametrize(("reason", "missing"), [("", ["marless-s1"]), ("the disk is full", [])])
-def test_only_an_interrupted_run_with_a_reason_has_failed(tmp_path, reason, missing):
+def test_only_interrupted_run_with_reason_has_failed(tmp_path, reason, missing):
     campaign = a_campaign(tmp_path, arms=(PAPER,), seeds=(1,))
     (run,) = campaign.ask()
     run.status, run.reason = "interrupted", reason
@@ -118,7 +118,7 @@ def test_only_an_interrupted_run_with_a_reason_has_failed(tmp_path, reason, miss
     assert [cell.run for cell in campaign.missing] == missing
 
 
-def test_a_run_whose_files_are_damaged_is_a_failure(tmp_path):
+def test_run_with_damaged_files_is_failure(tmp_path):
     folder = a_folder(tmp_path / "runs" / "marless-s1", [a_line(1), a_line(2)])
     (folder / "metrics.jsonl").write_text("")
     campaign = a_campaign(tmp_path, seeds=(1,))

@@ -20,7 +20,7 @@ from marless.functions.encoding import to_json_file
 NOISE = (0.98, 1.03, 1.0, 0.97, 1.02)
 
 
-def test_dollars_are_compared_by_scipys_tests_on_logarithms_of_pairs():
+def test_dollars_are_compared_by_scipy_on_log_pairs():
     own, other = [0.11, 0.25, 0.28, 0.41], [0.1, 0.2, 0.3, 0.4]
     logs = np.log(own) - np.log(other)
     found = compare_dollars(own, other)
@@ -32,7 +32,7 @@ def test_dollars_are_compared_by_scipys_tests_on_logarithms_of_pairs():
     assert (found.p_value, found.runs) == (pytest.approx(max(above, below)), 4)
 
 
-def test_a_single_pair_has_a_ratio_and_nothing_that_is_sure():
+def test_single_pair_has_ratio_without_certainty():
     assert compare_dollars([0.3], [0.2]) == DollarRatio(ratio=pytest.approx(1.5), ci90=None, p_value=None, runs=1)
     assert compare_dollars([], []) is None and compare_dollars([0.0, 1.0], [1.0, 1.0]) is None
     assert verdict(compare_dollars([0.3], [0.2]), "exact") == verdict(None, "unknown") == "open"
@@ -62,12 +62,12 @@ def test_fewer_than_five_pairs_leave_the_effect_open(other, says):
         ((0.9, 1.1), 0.01, "at least", "open"),
     ],
 )
-def test_a_ratio_says_what_its_interval_and_its_bound_allow(interval, p_value, bound, says):
+def test_ratio_follows_its_interval_and_bound(interval, p_value, bound, says):
     found = DollarRatio(ratio=math.sqrt(interval[0] * interval[1]), ci90=interval, p_value=p_value, runs=5)
     assert verdict(found, bound) == says
 
 
-def test_the_share_of_the_saving_that_is_signal_by_hand():
+def test_signal_share_of_saving_equals_hand_computation():
     # The arm saves half of the baseline's dollars and its control a fifth: three fifths of the saving are signal.
     found = savings([0.5, 1.0, 1.5], [0.8, 1.6, 2.4], [1.0, 2.0, 3.0])
     assert (found.tested, found.control, found.signal) == pytest.approx((0.5, 0.2, 0.6))
@@ -90,7 +90,7 @@ def test_the_interval_of_the_share_is_the_jackknifes():
 
 
 @pytest.mark.parametrize("tested", [[1.0, 1.0, 1.0], [1.2, 1.1, 1.3], [0.9, 1.1, 0.8], [0.5]])
-def test_where_the_arm_does_not_surely_save_there_is_no_share(tested):
+def test_share_needs_sure_saving_of_arm(tested):
     assert savings(tested, [0.9] * len(tested), [1.0] * len(tested)) is None
 
 
@@ -98,7 +98,7 @@ dollars = st.floats(0.05, 1.2)
 
 
 @given(st.lists(st.tuples(dollars, dollars), min_size=2, max_size=8))
-def test_a_control_that_is_the_baseline_leaves_all_to_the_signal_and_one_that_is_the_arm_nothing(pairs):
+def test_control_equal_to_baseline_credits_only_signal(pairs):
     tested, base = [a * b for a, b in pairs], [b for _, b in pairs]
     none, everything = savings(tested, tested, base), savings(tested, base, base)
     if none is not None:
@@ -133,7 +133,7 @@ def sentence(arms):
     return said
 
 
-def test_dollars_returns_and_rollouts_are_the_arms_against_its_controls():
+def test_arm_is_compared_with_controls_on_all_measures():
     arms = some_arms(0.5, 0.8)
     arms["marless"] = {
         seed: msgspec.structs.replace(run, final_return=-38.0 + seed) for seed, run in arms["marless"].items()
@@ -154,7 +154,7 @@ def test_dollars_returns_and_rollouts_are_the_arms_against_its_controls():
     assert (found.savings.tested, found.savings.control) == pytest.approx((1 - 0.5 * stats.gmean(NOISE), 0.2))
 
 
-def test_dollars_are_those_of_the_column_of_dollars_to_reach():
+def test_dollars_are_those_of_reach_column():
     arms = some_arms(0.5, 0.8)
     arms["shuffled"][2] = stuck(arms["shuffled"][2])
     found = compare(arms, -80.0, controls=controls(arms))
@@ -163,7 +163,7 @@ def test_dollars_are_those_of_the_column_of_dollars_to_reach():
     assert (found.controls[0].bound, found.comparisons[2].reach.bound) == ("at most", "at least")
 
 
-def test_seeds_that_one_of_the_two_has_not_are_left_out():
+def test_seeds_missing_in_one_arm_are_omitted():
     arms = some_arms(0.5, 0.8)
     del arms["marless"][1], arms["shuffled"][5], arms["marless-minus"][3]
     [found] = compare(arms, -80.0, controls=controls(arms)).controls
@@ -176,24 +176,24 @@ def test_seeds_that_one_of_the_two_has_not_are_left_out():
     assert compare(arms, -80.0, controls=controls(arms)).controls == ()
 
 
-def test_a_signal_that_saves_nothing_is_said_to_save_nothing():
+def test_signal_without_saving_is_reported_so():
     said = sentence(some_arms(0.8, 0.8))
     assert said.startswith("**marless** against **shuffled**: equal within a factor 1.25 (p < 0.001)")
     assert said.endswith(": the signal saves nothing.")
 
 
-def test_a_difference_that_is_sure_but_small_is_reported_with_its_size():
+def test_sure_small_difference_is_reported_with_size():
     assert sentence(some_arms(0.72, 0.8)).endswith("the signal saves little, 10 %.")
 
 
-def test_a_signal_that_saves_is_reported_with_what_is_left_without_it():
+def test_saving_signal_is_reported_with_remaining_saving():
     # A saving of 0.5 against one of 0.2.
     said = sentence(some_arms(0.5, 0.8))
     assert said.endswith("different: 40 % of the saving against the baseline is left without the signal.")
     assert "different: nothing of the saving" in sentence(some_arms(0.5, 1.1))
 
 
-def test_a_control_that_misses_the_target_leaves_at_most_so_much():
+def test_control_that_misses_target_gives_bound():
     arms = some_arms(0.5, 0.8)
     arms["shuffled"] = {seed: stuck(run) for seed, run in arms["shuffled"].items()}
     # It spends 0.8 times the baseline's dollars in all; the baseline reaches the target with 0.82 of its own dollars.
@@ -204,7 +204,7 @@ def test_a_control_that_misses_the_target_leaves_at_most_so_much():
     assert found.rows[0][5].startswith(f"≥ {100 - 100 * left:.0f} % (")
 
 
-def test_a_control_that_is_cheaper_shows_that_the_signal_costs():
+def test_cheaper_control_shows_that_signal_costs():
     said = sentence(some_arms(1.2, 0.6))
     assert said.endswith("different: the signal saves nothing, with it the same return costs 2.00 times as much.")
     arms = some_arms(1.2, 0.6)
@@ -212,13 +212,13 @@ def test_a_control_that_is_cheaper_shows_that_the_signal_costs():
     assert "costs ≥ 2.44 times as much" in sentence(arms)  # 1.2 / (0.6 * 0.82)
 
 
-def test_a_saving_that_is_none_against_the_baseline_has_no_share():
+def test_arm_without_saving_has_no_share():
     found = the_section(some_arms(1.0, 1.6))
     assert found.conclusions[0].endswith("but a saving of marless against the baseline is not sure.")
     assert found.rows[0][5] == "-"
 
 
-def test_what_few_seeds_do_not_decide_is_said_not_to_be_decided():
+def test_undecided_comparison_is_reported_undecided():
     wild = some_arms(0.8, 0.8, noise=(0.6, 1.7, 1.0))
     assert sentence(wild).endswith(": not decided by 3 seeds.")
     assert sentence(some_arms(0.5, 0.8, noise=(1.0,))).endswith(": not decided by 1 seed.")
@@ -230,7 +230,7 @@ def test_what_few_seeds_do_not_decide_is_said_not_to_be_decided():
     assert the_section(missing).rows[0][3:6] == ("-", "-", "-")
 
 
-def test_an_arm_with_failed_runs_is_named_and_has_no_ratio_to_its_control():
+def test_arm_with_failed_runs_has_no_ratio():
     arms = some_arms(0.5, 0.8)
     del arms["shuffled"][5]
     found = compare(arms, -80.0, controls=controls(arms), failures={"shuffled": {5: "no disk"}})

@@ -28,13 +28,13 @@ def test_holms_procedure_by_hand():
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_holms_p_values_lie_between_the_plain_ones_and_bonferronis_and_keep_their_order(p_values):
+def test_holm_p_values_lie_between_plain_and_bonferroni(p_values):
     found = holm(p_values)
     assert all(p <= q <= min(1.0, len(p_values) * p) for p, q in zip(p_values, found, strict=True))
     assert [q for _, q in sorted(zip(p_values, found, strict=True))] == sorted(found)
 
 
-def test_by_chance_one_of_ten_contrasts_differs_in_one_of_twenty_ablations():
+def test_false_contrasts_occur_in_one_of_twenty_ablations():
     """Without any effect: at the level 0.05 the plain tests err in 1 - 0.95 ** 10 = 0.40 of the ablations."""
     differences = np.random.default_rng(3).standard_normal((1_000, 10, 5))
     p_values = stats.ttest_1samp(differences, 0, axis=2).pvalue
@@ -47,7 +47,7 @@ def test_the_p_value_of_pairs_is_scipys(values):
     assert paired_p_value(values) == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
 
 
-def test_pairs_that_all_differ_by_the_same_are_certain():
+def test_equal_differences_of_all_pairs_are_certain():
     assert (paired_p_value([2.0, 2.0]), paired_p_value([0.0, 0.0])) == (0.0, 1.0)
 
 
@@ -60,7 +60,7 @@ def test_pairs_that_all_differ_by_the_same_are_certain():
         ("ours/ours:return", "ours is compared with itself"),
     ],
 )
-def test_a_contrast_that_cannot_be_read_is_one_line(text, says):
+def test_unreadable_contrast_is_one_line(text, says):
     with pytest.raises(ConfigError, match=says):
         contrasts([text], ARMS)
     with pytest.raises(ConfigError, match="is given twice"):
@@ -81,7 +81,7 @@ def runs():
     }
 
 
-def test_headlines_are_scipys_tests_of_pairs_corrected_for_each_other():
+def test_headlines_are_corrected_paired_tests_of_scipy():
     declared = contrasts(["ours/baseline:return", "ours/baseline:dollars"], runs())
     found = compare(runs(), headlines=declared)
     first, second = found.headlines
@@ -111,7 +111,7 @@ def test_fewer_than_five_seeds_decide_nothing():
     assert not table.sections(compare(runs(), headlines=declared))[0].footnote
 
 
-def test_a_contrast_without_a_test_counts_in_the_correction():
+def test_contrast_without_test_counts_in_correction():
     missed = runs()
     missed["ours"] = {
         seed: a_result("ours", seed, curve=a_curve(1000, 10.0, 0.1, -80.0, -70.0)) for seed in range(1, 6)

@@ -41,7 +41,7 @@ def test_every_ablation_can_be_drawn(tmp_path, arms):
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(ALWAYS)
 
 
-def test_who_shared_with_whom_is_drawn_when_somebody_did(tmp_path):
+def test_sharing_is_drawn_if_it_occurred(tmp_path):
     arms = {"a": {1: a_result()}, "b": {1: a_result("b", 1, history=(APART, TOGETHER))}}
     assert draw(arms, tmp_path, "a task") == [*ALWAYS, "groups.png"]
 
@@ -59,7 +59,7 @@ def test_many_agents_have_a_colour_each(tmp_path):
     assert len(expected) == 12 and expected <= colours
 
 
-def test_an_evaluation_that_cost_nothing_is_left_out_where_the_scale_is_logarithmic(tmp_path, recwarn):
+def test_free_evaluation_is_omitted_on_logarithmic_scale(tmp_path, recwarn):
     free = CostPoint(env_steps=0, seconds=0.0, dollars=0.0, mean=-90.0)
     draw({"a": {1: a_result(curve=(free, *a_result().curve))}}, tmp_path, "a task")
     assert not recwarn.list
@@ -75,13 +75,13 @@ def test_equal_ablations_give_equal_pictures(tmp_path):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
 
 
-def test_without_matplotlib_one_line_says_how_to_get_it(tmp_path, shell):
+def test_missing_matplotlib_says_how_to_install_it(tmp_path, shell):
     shell.uninstall("matplotlib")
     with pytest.raises(MissingExtra, match=r"^pictures need matplotlib: [^\n]*\[report\][^\n]*$"):
         draw({"a": {1: a_result()}}, tmp_path, "a task")
 
 
-def test_the_mean_line_goes_from_where_all_have_begun_to_the_mean_of_the_ends():
+def test_mean_line_spans_common_start_to_mean_end():
     first = np.array([1.0, 3.0]), np.array([0.0, 4.0])
     second = np.array([2.0, 5.0]), np.array([2.0, 8.0])
     third = np.array([1.0, 4.0]), np.array([0.0, 6.0])

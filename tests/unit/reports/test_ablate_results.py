@@ -38,7 +38,7 @@ def test_a_run_is_read_from_its_files(tmp_path):
     assert [line.team for line in found.history] == [(0, 1, 2), (0, 1, 2), (0, 1, 0), (0, 1, 0)]
 
 
-def test_an_evaluation_stands_where_the_round_that_made_its_policies_ended(tmp_path):
+def test_evaluation_is_at_end_of_its_round(tmp_path):
     lines = [a_line(1), a_line(2), a_line(3, evaluation=evaluated(2, -60.0, -70.0)), a_line(4)]
     found = read(a_folder(tmp_path / "run", lines, final=-41.0), "ours", 3)
     assert found.curve == (
@@ -47,7 +47,7 @@ def test_an_evaluation_stands_where_the_round_that_made_its_policies_ended(tmp_p
     )
 
 
-def test_policies_that_were_never_trained_stand_at_nothing_spent(tmp_path):
+def test_untrained_policies_are_at_zero_cost(tmp_path):
     found = read(a_folder(tmp_path / "run", [a_line(1, evaluation=evaluated(0, -80.0))]), "ours", 3)
     assert found.curve[0] == CostPoint(env_steps=0, seconds=0.0, dollars=0.0, mean=-80.0)
 
@@ -67,7 +67,7 @@ def test_a_damaged_file_is_named(tmp_path, name):
         read(folder, "ours", 3)
 
 
-def test_the_mean_number_of_rollouts_counts_every_run_the_same():
+def test_mean_rollouts_weigh_every_run_equally():
     assert mean_rollouts([a_result(rollouts=2.0), a_result(rollouts=5.2), a_result(rollouts=6.1)]) == 4  # 4.43
     assert mean_rollouts([a_result(rollouts=0.2)]) == 1
 
@@ -83,17 +83,17 @@ CURVE = (
     ("axis", "where", "value"),
     [("env_steps", 150, -50.0), ("dollars", 0.25, -50.0), ("seconds", 2.5, -45.0), ("env_steps", 50, -60.0)],
 )
-def test_a_curve_is_read_on_straight_lines_between_evaluations(axis, where, value):
+def test_curve_is_linear_between_evaluations(axis, where, value):
     assert return_at(CURVE, axis, where) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(("goal", "dollars"), [(-45.0, 0.325), (-40.0, 0.4), (-70.0, 0.1), (-39.0, None)])
-def test_dollars_are_counted_until_the_target_is_first_passed(goal, dollars):
+def test_dollars_count_until_target_is_first_passed(goal, dollars):
     found = dollars_until(CURVE, goal)
     assert found is None if dollars is None else found == pytest.approx(dollars)
 
 
-def test_the_target_is_four_fifths_of_what_the_baseline_gained():
+def test_target_is_four_fifths_of_baseline_gain():
     runs = [a_result(final_return=-40.0), a_result(final_return=-20.0)]
     assert target(runs, random=-80.0) == pytest.approx(-80 + 0.8 * 50)
     # Without a random-play return the first evaluation is the start. Here it is -80 too.
@@ -109,7 +109,7 @@ def test_few_values_have_the_interval_of_students_t():
     assert estimate([3.0]).ci95 is None
 
 
-def test_many_values_have_the_interquartile_mean_and_a_bootstrap_interval():
+def test_many_values_have_interquartile_mean_and_bootstrap_interval():
     values = np.random.default_rng(1).normal(5, 2, 12).tolist()
     found = estimate(values, "x")
     assert found.value == pytest.approx(stats.trim_mean(values, 0.25))
@@ -131,7 +131,7 @@ def test_a_ratio_is_the_geometric_mean_of_pairs():
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 100), st.floats(0.01, 100)), min_size=1, max_size=6))
-def test_a_ratio_the_other_way_round_is_its_inverse(pairs):
+def test_inverted_ratio_is_its_inverse(pairs):
     own, base = zip(*pairs, strict=True)
     there, back = ratio(own, base), ratio(base, own)
     assert there.value == pytest.approx(1 / back.value)
@@ -159,7 +159,7 @@ def arms(*changes, seeds=(1, 2, 3)):
     return {"baseline": base, "ours": own}
 
 
-def test_pairs_of_a_seed_are_compared_so_that_what_seeds_differ_in_cancels():
+def test_paired_seeds_cancel_seed_differences():
     table = compare(arms(lambda base: {"dollars": base.dollars / 2, "final_return": base.final_return + 1}))
     found = table.comparisons[1]
     # Seeds differ threefold in dollars and by 6 in return. The pairs do not differ at all.
@@ -177,7 +177,7 @@ def test_seeds_of_one_arm_are_in_no_pair():
     assert found.means["rounds"] == 10 and found.differences["final"].value == pytest.approx(-2)
 
 
-def test_arms_without_runs_and_without_common_seeds_are_no_obstacle():
+def test_arms_without_runs_or_common_seeds_are_skipped():
     base = {1: a_result()}
     found = compare({"baseline": base, "gone": {}, "alone": {2: a_result("alone", 2)}})
     assert [item.arm for item in found.comparisons] == ["baseline", "alone"]
@@ -185,7 +185,7 @@ def test_arms_without_runs_and_without_common_seeds_are_no_obstacle():
     assert [row[0] for section in table.sections(found) for row in section.rows][:2] == ["baseline", "alone"]
 
 
-def test_failed_runs_count_as_runs_that_did_not_reach_the_target_and_leave_no_ratio():
+def test_failed_runs_count_as_missed_without_ratio():
     failures = {"ours": {4: "out of memory", 5: "no disk"}, "gone": {1: "no network"}}
     found = compare({**arms(same), "gone": {}}, failures=failures)
     assert [(item.reach.reached, item.reach.runs) for item in found.comparisons] == [(3, 3), (3, 5)]
@@ -202,7 +202,7 @@ def test_failed_runs_count_as_runs_that_did_not_reach_the_target_and_leave_no_ra
     assert table.failed_runs({}) == []
 
 
-def test_a_headline_on_dollars_to_the_target_is_not_tested_without_failed_runs():
+def test_target_headline_is_not_tested_with_failed_runs():
     both, [contrast] = arms(same), contrasts(["ours/baseline:reach"], ["baseline", "ours"])
     tested, untested = (compare(both, headlines=[contrast], failures=lost) for lost in ({}, {"baseline": {4: "x"}}))
     assert (tested.headlines[0].bound, untested.headlines[0].bound) == ("exact", "unknown")
@@ -225,7 +225,7 @@ def test_equal_dollars_are_those_of_the_cheaper_run():
     assert found.differences["equal dollars"].value == pytest.approx(-40 * (1 - 4 / 9))
 
 
-def test_losses_are_given_in_per_cent_of_what_the_baseline_gained():
+def test_losses_are_percent_of_baseline_gain():
     both = arms(lambda base: {"final_return": base.final_return - 2})
     # The baseline's mean is -34, so against -84 it gained 50.
     assert compare(both, random=-84.0).comparisons[1].gain.value == pytest.approx(-4.0)
@@ -241,7 +241,7 @@ def same(base):
     return {}
 
 
-def test_runs_that_never_reach_the_target_are_counted_and_stand_with_all_they_spent():
+def test_missed_runs_are_counted_with_all_their_cost():
     compared = compare(arms(same, same, flat()))
     found = compared.comparisons[1].reach
     assert (found.bound, found.reached, found.runs) == ("at least", 2, 3)
@@ -253,7 +253,7 @@ def test_runs_that_never_reach_the_target_are_counted_and_stand_with_all_they_sp
     assert found.ratio.value == pytest.approx((0.3 / there) ** (1 / 3))
 
 
-def test_when_runs_of_both_never_reach_the_target_nothing_is_known():
+def test_two_arms_that_miss_target_decide_nothing():
     both = arms(same, same, flat())
     both["baseline"][1] = msgspec.structs.replace(both["baseline"][1], **flat()(both["baseline"][1]))
     found = compare(both).comparisons
@@ -273,7 +273,7 @@ def test_the_table_says_what_is_compared_with_what():
     assert "ratio of dollars to reach -43.2" in equal.header  # -80 + 0.8 * 46
 
 
-def test_a_function_that_no_arm_has_called_has_no_column_on_the_bill():
+def test_uncalled_function_has_no_bill_column():
     def header(**dollars):
         found = table.sections(compare(arms(lambda base: dollars)))
         return next(section.header for section in found if section.title == "The bill")
@@ -282,12 +282,12 @@ def test_a_function_that_no_arm_has_called_has_no_column_on_the_bill():
     assert "language agents" in header(language=0.1)
 
 
-def test_equal_arms_are_the_same_and_not_a_difference_of_zero():
+def test_equal_arms_are_same_without_zero_difference():
     rows = table.sections(compare(arms(same)))[0].rows
     assert rows[1][3] == "the same"
 
 
-def test_all_rows_of_a_table_have_its_columns_in_markdown_too():
+def test_all_markdown_rows_have_every_column():
     both = arms(lambda base: {"final_return": base.final_return + 1})
     both = {
         name: {seed: msgspec.structs.replace(run, plays={"agent against random": 1.5}) for seed, run in runs.items()}
@@ -323,6 +323,6 @@ def test_ratios_have_two_digits_that_matter(share, text):
     assert table.sections(compare(both))[0].rows[1][5] == f"{text} ({text} to {text})"
 
 
-def test_without_a_control_among_the_arms_nothing_is_said_of_controls():
+def test_table_without_controls_mentions_none():
     found = compare(arms(same))
     assert found.controls == () and "Controls" not in [section.title for section in table.sections(found)]

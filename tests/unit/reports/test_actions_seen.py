@@ -35,7 +35,7 @@ RECORDS = [
 ]
 
 
-def test_a_lane_is_the_slot_that_served_the_action():
+def test_lane_is_slot_that_served_action():
     bars = call_bars(RECORDS)
     assert list(bars) == ["judge", "solver"] and lanes_of(bars) == {"judge": 1, "solver": 2}
     assert [(bar.lane, bar.asked_at, bar.begun_at, bar.ended_at) for bar in bars["judge"]] == [
@@ -44,18 +44,18 @@ def test_a_lane_is_the_slot_that_served_the_action():
     ]
 
 
-def test_actions_of_a_platform_that_tells_no_slots_apart_are_on_lanes_of_their_own():
+def test_actions_without_slots_have_own_lanes():
     many = [attempt(f"sample/{n}", 10.0, 12.0, CallTime("judge", 0, 0, 100 * n, 1000)) for n in range(3)]
     bars = call_bars([*many, attempt("sample/3", 11.0, 12.0, CallTime("judge", 0, 0, 0, 500))])
     assert [bar.lane for bar in bars["judge"]] == [0, 1, 2, 0]
 
 
-def test_what_is_asked_side_by_side_is_waited_for_once():
+def test_parallel_questions_are_waited_for_once():
     assert waiting_spans(RECORDS[0]) == [(10.0, 11.5)]
     assert waiting_spans(RECORDS[1]) == [(10.5, 13.0)]
 
 
-def test_the_page_has_a_lane_for_each_slot_and_says_who_asked():
+def test_page_has_lane_per_slot_and_names_asker():
     text = page("Timeline", {"a run": RECORDS})
     svg = ElementTree.fromstring(re.search(r"<svg.*</svg>", text, re.DOTALL).group(0))
     names = [each.text for each in svg.iter("text")]
@@ -72,7 +72,7 @@ def test_the_page_has_a_lane_for_each_slot_and_says_who_asked():
         assert said in text
 
 
-def test_lanes_of_slots_that_nobody_could_tell_apart_are_counted_and_not_drawn():
+def test_indistinguishable_slot_lanes_are_counted_only():
     many = attempt("sample/0", 10.0, 12.0, *(CallTime("judge", n, 0, 0, 1000) for n in range(MOST_LANES + 5)))
     text = page("Timeline", {"a run": [many]})
     assert "<p>5 further lanes are not drawn.</p>" in text
@@ -94,13 +94,13 @@ def test_the_terminal_has_a_line_for_each_slot():
     assert [line.split()[-2:] for line in lines if line.startswith("solver")] == [["0.5", "s"]] * 2
 
 
-def test_a_resource_of_many_slots_has_one_line_in_the_terminal():
+def test_resource_of_many_slots_has_one_terminal_line():
     many = attempt("sample/0", 10.0, 12.0, *(CallTime("judge", n, 0, 0, 1000) for n in range(9)))
     lines = strips("a run", [many], 2.0, width=4)
     assert [line for line in lines if line.startswith("judge")] == ["judge x9      ██    9.0 s"]
 
 
-def test_a_run_without_resources_has_neither_lanes_nor_lines_of_them():
+def test_run_without_resources_has_no_lanes():
     silent = [attempt("sample/0", 10.0, 12.0)]
     assert not any(line.startswith("asking") for line in strips("a run", silent, 2.0))
     assert "answers" not in page("Timeline", {"a run": silent})
@@ -125,14 +125,14 @@ LINES = [
 ]
 
 
-def test_a_table_weighs_rounds_by_their_actions_and_names_the_longest_of_their_times():
+def test_table_weighs_rounds_by_actions_and_names_longest():
     assert mean_ms("judge", LINES) == pytest.approx(15.0)
     totals = {"judge": CallTotals(count=1234, hits=4, seconds=75.0, dollars=0.0021)}
     assert rows(totals, LINES) == [("judge", "1,234", "4", "1:15", "$0.0021", "15.0 ms", "30.0 ms")]
     assert rows(totals, [])[0][-2:] == ("-", "-")
 
 
-def test_loggers_are_told_of_the_actions_of_a_round():
+def test_loggers_receive_actions_of_round():
     scalars = points(LINES[0], ())[-1].scalars
     assert {name: value for name, value in scalars.items() if name.startswith("action/")} == {
         "action/judge/count": 3, "action/judge/hits": 0, "action/judge/seconds": 0.3,
@@ -141,12 +141,12 @@ def test_loggers_are_told_of_the_actions_of_a_round():
     assert not any("_ms" in name for name in points(LINES[1], ())[-1].scalars)
 
 
-def test_lines_and_records_of_runs_without_resources_have_the_bytes_of_before():
+def test_records_without_resources_have_earlier_bytes():
     assert b"actions" not in msgspec.json.encode(line(1))
     assert b"actions" not in msgspec.json.encode(attempt("sample/0", 10.0, 12.0))
 
 
-def test_a_large_file_of_attempts_goes_on_without_the_times_of_actions(tmp_path):
+def test_large_attempts_file_continues_without_action_times(tmp_path):
     path = tmp_path / "attempts.jsonl"
     log = AttemptLog(path, most_bytes=300)
     for _ in range(3):

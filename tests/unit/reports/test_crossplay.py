@@ -44,7 +44,7 @@ def test_the_sides_are_the_classes_of_agents():
         sides(EnvTask(name="toy/signal"))
 
 
-def test_a_team_against_itself_gets_what_the_evaluator_says():
+def test_team_against_itself_equals_evaluator():
     own, policy = random_team(ADVERSARY, 1)
     environment = registry.make(ADVERSARY, 160)
     expected = evaluate(environment, policy, generator(5, "crossplay", 0, "environment"), True, 160).agent_returns()
@@ -57,7 +57,7 @@ def perfect(task=MIXED):
     return a_team(task, [np.eye(3), np.eye(4)])[0]
 
 
-def test_a_perfect_side_gets_all_beside_a_perfect_one():
+def test_perfect_sides_get_full_return():
     # Both answer right in all 5 steps.
     assert play(MIXED, perfect(), "signal3", perfect(), 200, 1).tolist() == [5.0] * 200
 
@@ -70,7 +70,7 @@ def test_random_opponents_draw_evenly_from_what_is_legal(masked, chance):
     assert found.mean() == pytest.approx(5 * (1 + chance) / 2, abs=0.03)
 
 
-def test_a_script_plays_a_side_and_draws_from_what_it_chooses_among():
+def test_script_plays_side_and_draws_its_choices():
     perfect_script = scripted_policy(MIXED, "scripted_players:by_sign")
     assert play(MIXED, perfect(), "signal3", perfect_script, 200, 1).tolist() == [5.0] * 200
     assert play(MIXED, perfect_script, "signal3", perfect(), 200, 1).tolist() == [5.0] * 200
@@ -81,13 +81,13 @@ def test_a_script_plays_a_side_and_draws_from_what_it_chooses_among():
     assert set(np.unique(found)) > {2.5, 3.0}
 
 
-def test_the_other_side_alone_decides_what_a_side_meets():
+def test_only_other_side_decides_what_side_meets():
     spoiled = a_team(MIXED, [np.zeros((3, 3)), np.eye(4)])[0]
     assert play(MIXED, perfect(), "signal3", spoiled, 160, 1).tolist() == [5.0] * 160
     assert play(MIXED, spoiled, "signal3", perfect(), 160, 1).mean() < 4.0
 
 
-def test_random_opponents_and_start_states_are_the_same_for_everyone():
+def test_random_opponents_and_starts_are_same_for_everyone():
     ones = [play(ADVERSARY, random_team(ADVERSARY, 1)[0], "adversary", None, 40, 3) for _ in range(2)]
     assert np.array_equal(*ones)
     assert not np.array_equal(ones[0], play(ADVERSARY, random_team(ADVERSARY, 1)[0], "adversary", None, 40, 4))
@@ -165,7 +165,7 @@ class Duel:
         pass
 
 
-def test_agents_of_one_class_on_two_sides_act_each_as_its_own_team():
+def test_same_class_on_two_sides_acts_by_team():
     spec = Duel(1).spec
     always = {}
     for action in range(3):
@@ -185,7 +185,7 @@ def test_agents_of_one_class_on_two_sides_act_each_as_its_own_team():
 
 
 @pytest.mark.parametrize("greedy", [False, True])
-def test_policies_with_a_distribution_draw_their_actions_when_asked_to(greedy):
+def test_stochastic_policies_draw_actions_on_request(greedy):
     """Red's logits are those of 1/6, 2/6 and 3/6; the networks of value methods have no distribution."""
     tensors = {f"policy/g{agent:02d}/w0": np.zeros((3, 3), np.float32) for agent in range(2)}
     tensors |= {f"policy/g{agent:02d}/b0": np.log([1, 2, 3]).astype(np.float32) for agent in range(2)}

@@ -51,7 +51,7 @@ def size_of(png):
     ],
     ids=["a run", "one round", "nothing scored", "one evaluation of one episode", "two sides", "two sides, one round"],
 )
-def test_a_curve_is_a_png_of_800_by_500_pixels(tmp_path, points):
+def test_curve_is_png_of_800_by_500_pixels(tmp_path, points):
     draw(points, tmp_path / "curve.png", "mappo, $1 of $2")
     assert size_of((tmp_path / "curve.png").read_bytes()) == (800, 500)
     assert [file.name for file in tmp_path.iterdir()] == ["curve.png"]
@@ -63,7 +63,7 @@ def test_equal_runs_give_equal_pictures(tmp_path):
     assert (tmp_path / "first.png").read_bytes() == (tmp_path / "second.png").read_bytes()
 
 
-def test_a_curve_that_cannot_be_drawn_leaves_the_old_one(tmp_path):
+def test_failing_curve_leaves_old_curve(tmp_path):
     path = tmp_path / "curve.png"
     path.write_bytes(b"old")
     with pytest.raises(ValueError, match="at least one round"):
@@ -71,7 +71,7 @@ def test_a_curve_that_cannot_be_drawn_leaves_the_old_one(tmp_path):
     assert path.read_bytes() == b"old"
 
 
-def test_a_failed_write_leaves_the_old_curve_and_no_litter(tmp_path, monkeypatch):
+def test_failed_write_leaves_old_curve_without_litter(tmp_path, monkeypatch):
     path = tmp_path / "curve.png"
     path.write_bytes(b"old")
 
@@ -85,7 +85,7 @@ def test_a_failed_write_leaves_the_old_curve_and_no_litter(tmp_path, monkeypatch
     assert [file.name for file in tmp_path.iterdir()] == ["curve.png"]
 
 
-def test_without_matplotlib_one_line_says_how_to_get_it(tmp_path, shell):
+def test_missing_matplotlib_for_curve_says_how_to_install(tmp_path, shell):
     shell.uninstall("matplotlib")
     with pytest.raises(MissingExtra, match=r"^pictures need matplotlib: pip install [^\n]*\[report\]'$"):
         draw(a_run(1), tmp_path / "curve.png", "run")

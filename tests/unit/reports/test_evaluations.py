@@ -27,7 +27,7 @@ def test_a_task_is_filed_under_its_environment(name, agents, expected):
     assert names(EnvTask(name=name, agents=agents)) == expected
 
 
-def test_the_document_has_the_layout_that_marl_eval_reads():
+def test_document_has_layout_of_marl_eval():
     evaluations = [
         Evaluation(step_count=0, returns=(-80.0, -79.5)),
         Evaluation(step_count=4000, returns=(-60.25, -58.0)),
@@ -48,7 +48,7 @@ def test_the_document_has_the_layout_that_marl_eval_reads():
     }
 
 
-def test_figures_of_the_environment_s_own_are_metrics_of_one_value():
+def test_environment_metrics_have_one_value():
     evaluations = [Evaluation(step_count=8, returns=(1.0, 3.0), env_metrics={"Win": 0.5, "lost": 0.25})]
     built = document(EnvTask(name="smax/8m"), "mappo", 7, evaluations, [2.0], {"Win": 0.75, "lost": 0.0})
     assert built["smax"]["8m"]["mappo"]["seed_7"] == {
@@ -57,7 +57,7 @@ def test_figures_of_the_environment_s_own_are_metrics_of_one_value():
     }
 
 
-def test_no_figure_of_the_environment_s_takes_the_place_of_a_return_or_a_count():
+def test_environment_metric_replaces_no_return_or_count():
     taken = {"return": 0.5, "step_count": 7.0}
     built = document(
         EnvTask(name="toy"), "ippo", 1, [Evaluation(step_count=8, returns=(1.0,), env_metrics=taken)], [2.0], taken
@@ -68,7 +68,7 @@ def test_no_figure_of_the_environment_s_takes_the_place_of_a_return_or_a_count()
     }
 
 
-def test_the_absolute_metric_stands_last_where_marl_eval_looks_for_it():
+def test_absolute_metric_is_last_as_marl_eval_expects():
     evaluations = [Evaluation(step_count=step, returns=(0.0,)) for step in range(12)]
     (run,) = document(EnvTask(name="toy"), "ippo", 1, evaluations, [0.0])["toy"]["toy"]["ippo"].values()
     assert list(run)[-1] == "absolute_metrics"

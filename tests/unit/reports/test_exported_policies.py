@@ -246,7 +246,7 @@ def test_numpy_acts_like_the_team(tmp_path, case):
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("spec", [BOTH, FROM_THREE], ids=["several choices and numbers", "one choice"])
 @pytest.mark.parametrize("format_", ["onnx", "safetensors", "torch"])
-def test_the_last_action_is_an_input_of_its_own(tmp_path, format_, spec):
+def test_last_action_is_separate_input(tmp_path, format_, spec):
     check(tmp_path, team_of("ippo", RECURRENT, spec, True, last_action=True), format_, last_action=True)
 
 
@@ -261,7 +261,7 @@ def test_onnx_needs_the_observation_alone(tmp_path):
     np.testing.assert_allclose(hidden, after[0, 0], rtol=0, atol=1e-5)
 
 
-def test_an_agent_that_acted_at_random_has_no_policy_and_odd_names_are_no_paths(tmp_path):
+def test_random_agent_has_no_policy_and_safe_name(tmp_path):
     spec = EnvSpec(agents=("../a", "b"), classes=(AgentClass("all", (0, 1), 2, 2),), horizon=1)
     tensors = {"policy/g00/w0": np.eye(2, dtype=np.float32), "policy/g00/b0": np.zeros(2, np.float32)}
     team = Team(groups=(0, 1), opponents=Opponents(agents=(1,), acting="random"))
@@ -294,7 +294,7 @@ def test_a_factorys_network_is_no_list_of_layers():
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("format_", ["onnx", "safetensors", "torch"])
 @pytest.mark.parametrize("order", ["distance", "relation"])
-def test_the_order_of_entities_is_part_of_the_policy(tmp_path, format_, order):
+def test_order_of_entities_is_part_of_policy(tmp_path, format_, order):
     pytest.importorskip("onnx")
     blocks = (
         EntityBlock("food", ((5, 0, 1), (6, 2, 3), (4, 7, 8)), (1, 2)),

@@ -27,18 +27,18 @@ def test_a_line_is_appended_for_every_round(path):
     assert path.read_bytes() == b"".join(msgspec.json.encode(line(n)) + b"\n" for n in (1, 2))
 
 
-def test_a_file_that_is_not_there_has_no_lines(path):
+def test_missing_file_has_no_lines(path):
     assert read(path) == []
 
 
-def test_a_round_recorded_twice_stands_there_once_as_recorded_last(path):
+def test_round_recorded_twice_keeps_last_record(path):
     journal = JsonLines(path)
     for entry in (line(1), line(2), line(2, env_steps=7)):
         journal.record(entry)
     assert read(path) == [line(1), line(2, env_steps=7)]
 
 
-def test_recording_an_earlier_round_rewinds_the_file_to_it(path):
+def test_recording_earlier_round_rewinds_file(path):
     journal = JsonLines(path)
     for number in (1, 2, 3, 4):
         journal.record(line(number))
@@ -47,7 +47,7 @@ def test_recording_an_earlier_round_rewinds_the_file_to_it(path):
     assert rounds(path) == [1, 2, 3]
 
 
-def test_a_new_journal_goes_on_with_the_file_of_an_earlier_one(path):
+def test_new_journal_continues_earlier_file(path):
     JsonLines(path).record(line(1))
     again = JsonLines(path)
     again.record(line(1))
@@ -56,7 +56,7 @@ def test_a_new_journal_goes_on_with_the_file_of_an_earlier_one(path):
 
 
 @pytest.mark.parametrize("cut", [1, 5, 100])
-def test_half_a_line_of_a_killed_writer_is_passed_over_and_replaced(path, cut):
+def test_half_line_of_killed_writer_is_replaced(path, cut):
     journal = JsonLines(path)
     journal.record(line(1))
     journal.record(line(2))
@@ -84,7 +84,7 @@ def test_a_disk_that_takes_nothing_is_named(tmp_path):
         journal.record(line(1))
 
 
-def test_persisting_syncs_the_file_and_its_folder_if_there_is_one(path, monkeypatch):
+def test_persisting_syncs_file_and_its_folder(path, monkeypatch):
     synced = []
     monkeypatch.setattr("marless.reports.journal.sync", synced.append)
     journal = JsonLines(path)

@@ -33,7 +33,7 @@ def test_points_are_means_of_the_last_segments():
     assert blocks(np.arange(8.0), 2, 3).tolist() == [2.5, 4.5, 6.5]
 
 
-def test_a_run_that_stays_where_it_is_is_on_a_plateau_and_one_that_rises_is_not():
+def test_constant_run_is_on_plateau_and_rising_not():
     rises = np.minimum(np.arange(400.0), 200.0)
     # The points are means of 6 rounds, the first of rounds 4 to 9 (from 0), the last 30 of them all at 200.
     assert plateau(rises) == Plateau(rounds=180, of=400, rise=0.0, gain=200.0 - 6.5)
@@ -46,7 +46,7 @@ def test_a_run_that_falls_does_not_rise():
     assert found is not None and found.rise < 0
 
 
-def test_returns_that_never_change_are_a_plateau_once_there_are_enough():
+def test_unchanging_returns_are_plateau_after_enough_evaluations():
     assert plateau([-3.0] * (FEWEST_EVER - 1)) is None
     found = plateau([-3.0] * FEWEST_EVER)
     assert found is not None and (found.rounds, found.rise, found.gain) == (180, 0.0, 0.0)
@@ -57,7 +57,7 @@ def test_too_few_rounds_say_nothing():
     assert plateau([]) is None
 
 
-def test_where_returns_begin_and_in_what_unit_they_are_does_not_matter():
+def test_start_and_unit_of_returns_do_not_matter():
     series = np.minimum(np.arange(300.0), 100.0) + noise(np.random.default_rng(5), 1, 0.3, False, 300)[0]
     found, scaled = plateau(series), plateau(50 * series - 1000)
     assert found is not None and scaled is not None
@@ -66,7 +66,7 @@ def test_where_returns_begin_and_in_what_unit_they_are_does_not_matter():
 
 # The worst noises for false alarms and for power. The others are in the conformance test.
 @pytest.mark.parametrize(("rho", "heavy"), [(0.6, True), (0.0, False)])
-def test_a_run_that_still_improves_is_seldom_warned_of(rho, heavy):
+def test_improving_run_is_rarely_warned(rho, heavy):
     rng, time = np.random.default_rng(7), np.arange(1, ROUNDS + 1) / ROUNDS
     slow = time ** -math.log2(0.9)  # the last half always has a tenth of the total gain
     assert share(slow + 0.02 * noise(rng, 40, rho, heavy)) <= 0.1
@@ -89,7 +89,7 @@ def monitor_of(plan, returns, **used):
 STILL = [min(number, 100.0) for number in range(400)]
 
 
-def test_a_plateau_is_reported_once_with_what_to_try():
+def test_plateau_is_reported_once_with_advice():
     monitor = monitor_of(make_plan(), STILL)
     said = monitor.look()
     assert said.startswith("a plateau: in the last 180 rounds the return changed by +0, of 93.5 in all; ")
@@ -126,7 +126,7 @@ def test_a_return_that_never_rose_is_said():
     assert "has not risen beyond chance in 200 rounds" in warning(plan, Plateau(rounds=180, of=200, rise=0.0, gain=1.0))
 
 
-def test_a_run_that_gets_better_again_is_on_no_plateau():
+def test_run_that_improves_again_leaves_plateau():
     monitor = monitor_of(make_plan(), STILL)
     assert monitor.look()
     for number in range(400):
@@ -139,13 +139,13 @@ def test_sides_that_compete_are_not_warned_of():
     assert monitor.look() == "" and monitor.plateau is None
 
 
-def test_a_side_that_learns_against_one_that_stays_is_warned_of():
+def test_side_against_fixed_opponent_is_warned():
     monitor = PlateauMonitor(make_plan("opponents.side=1", "algorithm.name=ippo"), [])
     for number, value in enumerate(STILL, 1):
         monitor.add(empty_line(round=number, return_mean=float(number), side_returns={"a": value, "b": float(number)}))
     assert monitor.look() == monitor_of(make_plan("algorithm.name=ippo"), STILL).look() != ""
 
 
-def test_rounds_in_which_no_episode_ended_do_not_count():
+def test_rounds_without_ended_episode_do_not_count():
     returns = [value for pair in zip(STILL, [None] * 400, strict=True) for value in pair]
     assert monitor_of(make_plan(), returns).look() == monitor_of(make_plan(), STILL).look() != ""

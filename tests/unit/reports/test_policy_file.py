@@ -27,7 +27,7 @@ def saved(folder, team, tensors):
 
 @pytest.mark.parametrize("team", [ALONE, SHARED], ids=["alone", "shared with identity"])
 @pytest.mark.parametrize("masked", [False, True])
-def test_a_loaded_team_plays_as_it_did_in_training(tmp_path, team, masked):
+def test_loaded_team_plays_as_in_training(tmp_path, team, masked):
     tensors, seen = weights(team, np.float32), observation(np.float32, 300, masked=masked)
     loaded = load_policy(saved(tmp_path, team, tensors))
     found = loaded.act(by_agent(SPEC, seen.values), by_agent(SPEC, seen.masks) if masked else None)
@@ -37,7 +37,7 @@ def test_a_loaded_team_plays_as_it_did_in_training(tmp_path, team, masked):
         np.testing.assert_array_equal(found[agent], expected[agent])
 
 
-def test_one_observation_gives_one_action_and_only_for_the_agents_asked(tmp_path):
+def test_one_observation_gives_action_for_asked_agents(tmp_path):
     loaded = load_policy(saved(tmp_path, ALONE, weights(ALONE, np.float32)))
     batch = observation(np.float32, 3).values[1][:, 0]
     found = loaded.act({"b": batch[1].tolist()})
@@ -47,7 +47,7 @@ def test_one_observation_gives_one_action_and_only_for_the_agents_asked(tmp_path
         loaded.act({"nobody": batch})
 
 
-def test_draws_follow_the_policy_and_the_generator_and_never_take_an_illegal_action(tmp_path):
+def test_draws_follow_policy_and_are_legal(tmp_path):
     # No inputs matter: every weight is 0 and the biases give probabilities ¼, ¾ and, masked, none.
     tensors = {
         f"policy/g{g:02d}/w0": np.zeros((width, n), np.float32) for g, width, n in ((0, 6, 5), (2, 6, 5), (1, 4, 3))
@@ -63,7 +63,7 @@ def test_draws_follow_the_policy_and_the_generator_and_never_take_an_illegal_act
     assert abs(counts[0] - 5_000) < 4 * np.sqrt(20_000 * 0.25 * 0.75)  # four standard deviations
 
 
-def test_the_file_holds_the_policies_alone_and_equal_teams_give_equal_bytes(tmp_path):
+def test_file_holds_only_policies_with_equal_bytes(tmp_path):
     tensors = weights(ALONE, np.float32)
     more = dict(reversed(tensors.items())) | {"critic/g00/w0": np.zeros((2, 2), np.float32)}
     header = TeamFile(task=TASK, spec=SPEC, team=ALONE)
@@ -84,7 +84,7 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("body", GARBAGE.values(), ids=GARBAGE)
-def test_a_file_that_is_no_policy_is_refused_by_name(tmp_path, body):
+def test_file_that_is_no_policy_is_refused(tmp_path, body):
     (tmp_path / FILE).write_bytes(body)
     with pytest.raises(CorruptObject, match=r"policies\.safetensors is not a policy file"):
         load_policy(tmp_path)

@@ -41,7 +41,7 @@ def checkout(tmp_path):
     ("functions/one.py", "+"),
     ("infra/two.py", "+"),
 ])  # fmt: skip
-def test_a_plus_stands_behind_a_commit_that_the_program_is_not(checkout, file, mark):
+def test_modified_commit_has_plus(checkout, file, mark):
     code_sha256 = provenance.code_sha256.__wrapped__  # as in a new process
     before, sha256 = provenance.commit(checkout), code_sha256(checkout)
     assert len(before) == 40
@@ -50,7 +50,7 @@ def test_a_plus_stands_behind_a_commit_that_the_program_is_not(checkout, file, m
     assert (code_sha256(checkout) != sha256) == bool(mark)
 
 
-def test_a_run_depends_on_the_instructions_that_libraries_are_set_to_use(shell):
+def test_run_depends_on_instructions_set_for_libraries(shell):
     shell.unset(*kernel_variables.VARIABLES)
     task, found = EnvTask(name="toy/signal"), []
     for setting in (None, "Haswell", "Zen"):
@@ -80,7 +80,7 @@ def gpu_of(tmp_path, shell):
     gpus._driver.cache_clear()
 
 
-def test_a_run_on_a_gpu_depends_on_its_model_its_driver_and_the_workspace_of_cublas(gpu_of, shell):
+def test_gpu_run_depends_on_model_driver_and_workspace(gpu_of, shell):
     def fingerprint(device="cuda"):
         return provenance.environment_fingerprint(EnvTask(name="toy/signal"), "ippo", "torch", device)
 
@@ -113,7 +113,7 @@ def test_a_table_names_the_commit_that_wrote_it(checkout):
     assert outside == f"Written by marless {declared}, outside a git checkout, so its commit is not known."
 
 
-def test_a_package_s_hash_changes_with_its_own_files_alone(tmp_path):
+def test_package_hash_changes_only_with_own_files(tmp_path):
     for package in ("functions", "marless"):
         (tmp_path / package).mkdir()
     hashes = []
@@ -137,7 +137,7 @@ def code_of(tmp_path, shell):
     return write
 
 
-def test_a_program_is_another_one_only_where_it_computes_something_else(code_of):
+def test_program_differs_only_by_its_computation(code_of):
     first = code_of("marless/functions/model.py", '"""Doc."""\n\nSIZE = 1\n')
     assert code_of("marless/functions/model.py", '"""Another docstring."""\n\n# and a comment\nSIZE = 1\n') == first
     assert code_of("marless/cli/help.py", "TEXT = 1\n") == code_of("marless/page/page.py", "TEXT = 2\n") == first
@@ -160,7 +160,7 @@ def test_every_part_that_computes_counts_with_its_name(code_of, path):
 
 
 @pytest.mark.parametrize("damage", ["", "no hash", f"{'0' * 64} {'1' * 64}", "\xff" * 300, None])
-def test_what_the_cache_says_of_other_files_or_of_none_is_not_believed(code_of, tmp_path, damage):
+def test_cache_of_other_files_is_not_believed(code_of, tmp_path, damage):
     first = code_of("marless/functions/model.py", "SIZE = 1\n")
     (kept,) = (tmp_path / "cache/marless").iterdir()
     kept.unlink() if damage is None else kept.write_text(damage)
@@ -168,12 +168,12 @@ def test_what_the_cache_says_of_other_files_or_of_none_is_not_believed(code_of, 
     assert kept.read_text().split()[-1] == first
 
 
-def test_a_program_has_a_hash_where_nothing_can_be_kept(code_of, tmp_path):
+def test_program_has_hash_without_cache(code_of, tmp_path):
     (tmp_path / "cache").touch()
     assert code_of("marless/functions/model.py", "A = 1\n") == code_of("marless/functions/model.py", "A = 1  # one\n")
 
 
-def test_the_cache_of_a_user_without_a_home_is_not_in_the_folder(code_of, tmp_path, shell):
+def test_cache_without_home_is_outside_folder(code_of, tmp_path, shell):
     shell.cd(tmp_path)
     shell.export(XDG_CACHE_HOME="~/.cache")
     code_of("marless/functions/model.py", "A = 1\n")

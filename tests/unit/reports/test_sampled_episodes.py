@@ -44,7 +44,7 @@ def sampled(origin, **more):
     return SampledRound({"u00004": origin}, {"u00004": rollout(4, **more)})
 
 
-def test_rows_follow_one_another_by_environment_and_say_where_they_are_from():
+def test_rows_are_ordered_by_environment_with_origin():
     episodes = sampled_episodes(TEAM, [sampled(Origin(round=6, policies="hash"))])
     table = {name: column.tolist() for name, column in agent_table(episodes, "b").items()}
     assert table["reward"] == [1400, 1410, 1420, 1401, 1411, 1421]
@@ -71,7 +71,7 @@ def test_rows_follow_one_another_by_environment_and_say_where_they_are_from():
     ],
     ids=["a match", "a dataset"],
 )
-def test_who_acted_by_no_policies_of_the_round_has_no_version(origin, more, versions):
+def test_agents_without_round_policy_have_no_version(origin, more, versions):
     for episode in sampled_episodes(TEAM, [sampled(origin, **more)]):
         assert episode.versions == versions
 

@@ -81,7 +81,7 @@ def test_the_bootstrap_of_the_mean_agrees_with_scipys():
     assert ours == pytest.approx(theirs.confidence_interval, abs=0.03)
 
 
-def test_the_bootstrap_draws_runs_within_a_task_and_never_across():
+def test_bootstrap_draws_runs_within_task():
     # Both tasks are constant over runs, so every draw gives the same matrix. Mixing tasks would spread the means.
     scores = np.array([[0.0, 10.0]] * 5)
     assert interval(bootstrap.mean, [scores], ("tasks",), repetitions=50) == (5.0, 5.0)
@@ -107,7 +107,7 @@ def test_equivalence_does_not_depend_on_who_is_first(pairs, margin):
     assert there.difference == -back.difference
 
 
-def test_runs_without_any_spread_are_equivalent_within_the_margin_only():
+def test_runs_without_spread_are_equivalent_within_margin():
     assert tost_paired([1, 1], [2, 2], 1.5).p_value == 0
     assert tost_paired([1, 1], [2, 2], 0.5).p_value == 1
 
@@ -118,7 +118,7 @@ def test_a_margin_that_is_not_positive_is_refused():
 
 
 @pytest.mark.parametrize(("shift", "margin"), [(0.0, 0.5), (0.1, 0.22), (-0.3, 0.22), (0.2, 0.1)])
-def test_paired_equivalence_is_two_one_sided_tests_of_scipy_on_pairs(shift, margin):
+def test_paired_equivalence_is_two_one_sided_scipy_tests(shift, margin):
     rng = np.random.default_rng(11)
     common = rng.normal(0, 3, 9)
     a, b = common + rng.normal(shift, 0.2, 9), common + rng.normal(0, 0.2, 9)
@@ -138,12 +138,12 @@ def test_paired_equivalence_is_two_one_sided_tests_of_scipy_on_pairs(shift, marg
     ),
     st.floats(0.1, 3),
 )
-def test_paired_equivalence_holds_just_where_the_interval_lies_within_the_margin(pairs, margin):
+def test_paired_equivalence_holds_if_interval_within_margin(pairs, margin):
     result = tost_paired(*zip(*pairs, strict=True), margin)
     assert (result.p_value < 0.05) == (-margin < result.ci90[0] and result.ci90[1] < margin)
 
 
-def test_pairs_without_any_spread_are_equivalent_within_the_margin_only():
+def test_pairs_without_spread_are_equivalent_within_margin():
     # The values differ widely. All pairs differ by a half.
     assert tost_paired([1, 9], [1.5, 9.5], 0.6).p_value == 0
     assert tost_paired([1, 9], [1.5, 9.5], 0.4).p_value == 1
@@ -157,7 +157,7 @@ def test_pairs_without_any_spread_are_equivalent_within_the_margin_only():
         (([1], [1], 1), "at least 2 values"),
     ],
 )
-def test_what_is_no_pairs_or_no_margin_is_refused(values, says):
+def test_invalid_pairs_or_margin_are_refused(values, says):
     with pytest.raises(ValueError, match=says):
         tost_paired(*values)
 
@@ -169,7 +169,7 @@ def test_the_interval_of_shares_by_hand():
 
 
 @pytest.mark.parametrize(("won", "runs"), [(0, 3), (3, 3), (320, 5), (640, 10)])
-def test_the_interval_of_seeds_that_agree_is_scipys_wilson_interval_with_students_quantile(won, runs):
+def test_unanimous_seeds_have_wilson_interval_with_student_quantile(won, runs):
     level = 2 * scipy.stats.norm.cdf(scipy.stats.t.ppf(0.975, runs - 1)) - 1
     expected = scipy.stats.binomtest(won * runs, 640 * runs).proportion_ci(level, method="wilson")
     found = bounded_ci95([won / 640] * runs, 640)
@@ -178,14 +178,14 @@ def test_the_interval_of_seeds_that_agree_is_scipys_wilson_interval_with_student
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.floats(-3, 5), min_size=2, max_size=12))
-def test_the_interval_stays_inside_its_bounds_and_holds_the_mean(values):
+def test_interval_stays_in_bounds_and_holds_mean(values):
     low, high = bounded_ci95(values, 320, (-3.0, 5.0))
     assert -3 <= low <= mean(values) + 1e-9 and mean(values) - 1e-9 <= high <= 5
 
 
 @pytest.mark.parametrize(("share", "spread"), [(0.5, 0.01), (0.74, 0.05), (0.9, 0.1), (0.98, 0.01)])
 @pytest.mark.parametrize("runs", [3, 5])
-def test_the_interval_of_shares_holds_the_mean_as_often_as_it_says(share, spread, runs):
+def test_interval_of_shares_has_stated_coverage(share, spread, runs):
     """Beta distributed seeds with variance `spread` * share * (1 - share), of 640 battles each."""
     rng = np.random.default_rng(runs)
     whole = 1 / spread - 1
@@ -204,18 +204,18 @@ def test_the_adjusted_rand_index_by_hand():
     assert adjusted_rand((0, 0, 1, 1, 2, 2), (0, 1, 0, 2, 1, 2)) == pytest.approx(-1 / 4)
 
 
-def test_partitions_that_are_the_same_agree_whatever_they_are_called():
+def test_equal_partitions_agree_under_any_names():
     assert adjusted_rand((0, 0, 1, 2), (5, 5, 0, 1)) == 1
     assert adjusted_rand((0, 1, 2), (2, 1, 0)) == 1
     assert adjusted_rand((0, 0, 0), (1, 1, 1)) == 1
 
 
-def test_one_group_for_all_agrees_with_nothing_more_than_chance():
+def test_single_group_agrees_only_by_chance():
     assert adjusted_rand((0, 0, 1, 1), (0, 0, 0, 0)) == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=10))
-def test_agreement_does_not_depend_on_who_is_first_and_is_at_most_one(labels):
+def test_agreement_is_symmetric_and_at_most_one(labels):
     one, other = zip(*labels, strict=True)
     assert adjusted_rand(one, other) == pytest.approx(adjusted_rand(other, one))
     assert adjusted_rand(one, other) <= 1

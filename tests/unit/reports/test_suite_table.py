@@ -20,7 +20,7 @@ def runs(**changed):
     return {1: a_result(seed=1, **changed)}
 
 
-def test_arms_that_adapt_or_follow_another_are_not_static():
+def test_adaptive_or_following_arms_are_not_static():
     arms = arms_by_name(
         ["all+constant:2@split", "none+constant@packed", "ours", "marless", "ours-fixed", "all+gns@split"]
     )
@@ -45,7 +45,7 @@ def line(dollars, end=-40.0):
     )
 
 
-def test_the_regret_is_dollars_to_the_target_over_those_of_the_cheapest_static_arm():
+def test_regret_is_dollars_over_cheapest_static_arm():
     found = a_task()
     # 90 % of the way from -80 to -40, where a straight line has spent 90 % of its dollars.
     assert found.target == pytest.approx(-44)
@@ -55,14 +55,14 @@ def test_the_regret_is_dollars_to_the_target_over_those_of_the_cheapest_static_a
     assert {name: cost.regret for name, cost in found.arms.items()} == pytest.approx({ALL: 2, NONE: 1, OURS: 0.5})
 
 
-def test_a_run_that_misses_the_target_counts_with_all_its_dollars_and_is_a_bound():
+def test_missed_run_counts_all_dollars_as_bound():
     found = a_task(**{OURS: {1: a_result(final_return=-60.0, dollars=0.05, curve=line(0.05, -60.0))}})
     assert (found.arms[OURS].reached, found.arms[OURS].runs) == (0, 1)
     assert found.arms[OURS].regret == pytest.approx(0.05 / 0.09)
     assert "≥ 0.56 (0 of 1)" in markdown("suite", [found], ARMS)
 
 
-def test_the_page_has_the_geometric_mean_and_the_worst_over_tasks_of_arms_that_all_tasks_have():
+def test_page_has_mean_and_worst_of_common_arms():
     other = a_task("other", **{ALL: runs(dollars=0.05, curve=line(0.05)), OURS: {}})
     rows = {
         line.split("|")[1].strip(): line
@@ -76,7 +76,7 @@ def test_the_page_has_the_geometric_mean_and_the_worst_over_tasks_of_arms_that_a
     assert cells[OURS] == ["0.50", "-", "-", "-"]
 
 
-def test_a_task_without_a_static_run_has_no_target_and_stays_in_the_table():
+def test_task_without_static_run_has_no_target():
     failed = costs("broken", ARMS, {OURS: runs()}, random=-80)
     assert (failed.target, failed.best, failed.arms) == (None, "", {})
     text = markdown("suite", [a_task(), failed], ARMS)
@@ -86,7 +86,7 @@ def test_a_task_without_a_static_run_has_no_target_and_stays_in_the_table():
     assert draw([a_task(), failed], ARMS, Path(), "suite") == []
 
 
-def test_a_failed_run_counts_as_not_reached_and_its_arm_has_no_regret():
+def test_failed_run_counts_as_missed_without_regret():
     results = {name: {seed: a_result(seed=seed, curve=line(0.1)) for seed in (1, 2)} for name in (ALL, NONE)}
     failures = {ALL: {3: "out of memory"}, OURS: {1: "no disk", 2: "no disk"}}
     found = costs("task", ARMS, results, random=-80, failures=failures)
@@ -100,14 +100,14 @@ def test_a_failed_run_counts_as_not_reached_and_its_arm_has_no_regret():
     assert [row[1] for row in rows if row[0] == OURS][:2] == ["-", "- (0 of 2)"]
 
 
-def test_the_share_of_the_way_to_the_target_is_the_reader_s():
+def test_reader_sets_share_of_way_to_target():
     # 70 % of the way from -80 to -40.
     found = costs("task", ARMS, {ALL: runs(curve=line(0.2)), NONE: runs(curve=line(0.1))}, random=-80, share=0.7)
     assert found.target == pytest.approx(-52) and found.arms[ALL].dollars == pytest.approx(0.14)
     assert "The target is 70 % of the way" in markdown("suite", [found], ARMS, share=0.7)
 
 
-def test_runs_of_another_registration_are_named_at_the_top():
+def test_runs_of_other_registration_are_named_first():
     results = {ALL: runs(registration="a" * 64), NONE: runs(registration="b" * 64)}
     found = costs("task", ARMS, results, random=-80)
     assert found.registrations == {"a" * 64: 1, "b" * 64: 1}
@@ -119,7 +119,7 @@ MEAN, TESTED = "roles+mean:tradeoff@split", "roles+tradeoff@split"
 PAIRED = arms_by_name(["all+constant:2@split", "none+constant:2@split", "roles+constant:2@split", TESTED, MEAN])
 
 
-def test_an_arm_with_a_rule_is_compared_with_the_best_static_one_those_that_share_otherwise_and_its_controls():
+def test_rule_arm_is_compared_with_static_and_controls():
     found = costs("task", PAIRED, {arm.name: runs() for arm in PAIRED}, random=-80)
     assert contrasts([found], PAIRED) == [
         ("roles+constant:2@split", "all+constant:2@split"),
@@ -129,14 +129,14 @@ def test_an_arm_with_a_rule_is_compared_with_the_best_static_one_those_that_shar
     ]
 
 
-def test_the_best_single_static_arm_has_the_lowest_geometric_mean_of_regrets():
+def test_best_static_arm_has_lowest_mean_regret():
     other = a_task("other", **{ALL: runs(dollars=0.01, curve=line(0.01))})
     assert best_single([a_task()], ARMS) == NONE
     assert best_single([a_task(), other], ARMS) == ALL  # 2 and 1 against 1 and 10
     assert best_single([], []) == ""
 
 
-def test_ratios_are_paired_by_seed_and_tasks_have_equal_weights():
+def test_ratios_are_paired_by_seed_with_task_weights():
     def paid(dollars):
         return {seed: a_result(seed=seed, curve=line(cost)) for seed, cost in enumerate(dollars, 1)}
 
@@ -153,14 +153,14 @@ def test_ratios_are_paired_by_seed_and_tasks_have_equal_weights():
     assert both.bound == "" and ratio(second, ALL, OURS) is None
 
 
-def test_a_ratio_says_which_of_its_arms_missed_the_target():
+def test_ratio_tells_which_arm_missed_target():
     missed = {1: a_result(final_return=-60.0, dollars=0.05, curve=line(0.05, -60.0))}
     assert ratio(a_task(**{OURS: missed}), OURS, NONE).bound == "≥"
     assert ratio(a_task(**{OURS: missed}), NONE, OURS).bound == "≤"
     assert ratio(a_task(**{OURS: missed}), OURS, OURS).bound == "~"
 
 
-def test_decisions_are_those_of_the_first_and_the_last_fifth_and_of_the_last_groups():
+def test_decisions_are_of_first_last_fifth_and_groups():
     rounds = [Round(rollouts=number, learners=2, team=(0, 0, 0, 0), event="") for number in range(1, 10)]
     rounds.append(Round(rollouts=10, learners=2, team=(0, 1, 0, 1), event=""))
     together = tuple(rounds[:1])
@@ -172,7 +172,7 @@ def test_decisions_are_those_of_the_first_and_the_last_fifth_and_of_the_last_gro
     assert "| ours | 1.5 → 9.5; 1 of 1; 1.00 |" in " ".join(markdown("suite", [found], ARMS).split())
 
 
-def test_the_picture_shows_the_arms_that_all_tasks_have(tmp_path):
+def test_picture_shows_arms_of_all_tasks(tmp_path):
     assert draw([a_task(), a_task("other")], ARMS, tmp_path, "suite") == ["regret.png"]
     assert (tmp_path / "regret.png").stat().st_size > 10_000
     assert draw([a_task(**{ALL: {}, NONE: runs(), OURS: {}})], arms_by_name([OURS]), tmp_path, "suite") == []

@@ -12,7 +12,7 @@ from marless.reports.policy import TeamFile, TeamPolicy
 
 
 @pytest.mark.parametrize("spec", [SPEC, NUMBERS], ids=["choices", "numbers and branches"])
-def test_a_recurrent_team_plays_step_by_step_as_in_training_and_forgets_at_start(spec):
+def test_recurrent_team_plays_stepwise_and_forgets_at_start(spec):
     tensors, values = tensors_of(spec, SHARED, (16, 12)), observed(spec, 12, 5)
     loaded = TeamPolicy(TeamFile(task=EnvTask(name="toy/signal", agents=3), spec=spec, team=SHARED), tensors)
     player = Player(Policy(spec, SHARED, tensors), 5)

@@ -30,7 +30,7 @@ RECORDS = [
 ]
 
 
-def test_attempts_share_a_lane_where_they_do_not_overlap():
+def test_attempts_share_lane_unless_they_overlap():
     found = {bar.record.work: (bar.lane, bar.start, bar.ready) for bar in bars(RECORDS)}
     assert found == {
         "sample/0": (0, 10.0, pytest.approx(10.2)),
@@ -40,11 +40,11 @@ def test_attempts_share_a_lane_where_they_do_not_overlap():
     }
 
 
-def test_between_the_last_end_and_the_next_task_the_coordinator_is_alone():
+def test_coordinator_is_alone_between_end_and_next_task():
     assert coordinator_spans(RECORDS) == [(12.5, 13.0)]
 
 
-def test_the_page_says_what_every_attempt_was_and_what_the_seconds_were():
+def test_page_explains_every_attempt_and_its_seconds():
     text = page("Timeline", {"a <run>": RECORDS})
     assert "<h2>a &lt;run&gt;</h2>" in text and "<script" not in text and "://" not in text
     svg = ElementTree.fromstring(re.search(r"<svg.*</svg>", text, re.DOTALL).group(0))
@@ -58,21 +58,21 @@ def test_the_page_says_what_every_attempt_was_and_what_the_seconds_were():
     assert widths["round 1 learn/all, waited 0.0 ms, worked 2.00 s, answered"] == pytest.approx(1060 * 2 / 5, abs=0.01)
 
 
-def test_the_label_of_the_last_tick_lies_within_the_picture():
+def test_label_of_last_tick_is_within_picture():
     """A label of five letters of 11 px is at most 60 px wide. The picture is 1,200 px wide."""
     svg = ElementTree.fromstring(re.search(r"<svg.*</svg>", page("Timeline", {"a": RECORDS}), re.DOTALL).group(0))
     ticks = [float(text.get("x")) for text in svg.iter("text") if text.get("class") == "middle"]
     assert ticks[0] >= 110 and ticks[-1] + 30 <= 1200
 
 
-def test_lanes_that_nobody_could_tell_apart_are_counted_and_not_drawn():
+def test_indistinguishable_lanes_are_counted_only():
     many = [attempt(f"sample/{number}", 0.0, 1.0, 1000.0) for number in range(MOST_LANES + 7)]
     text = page("Timeline", {"many": many})
     assert "7 further lanes are not drawn" in text
     assert text.count("<rect") == MOST_LANES
 
 
-def test_runs_on_one_page_have_seconds_of_the_same_length():
+def test_runs_on_one_page_share_time_scale():
     """The first run takes 5 s and the second half as long, so that it ends in the middle."""
     quick = [msgspec.structs.replace(RECORDS[3], asked_at=20.0, ended_at=22.5, duration_ms=2500.0)]
     pictures = re.findall(r"<svg.*?</svg>", page("Timeline", {"slow": RECORDS, "quick": quick}), re.DOTALL)
@@ -80,7 +80,7 @@ def test_runs_on_one_page_have_seconds_of_the_same_length():
     assert len(pictures) == 2 and float(bar.get("width")) == pytest.approx(1060 * 2.5 / 5, abs=0.01)
 
 
-def test_in_a_terminal_each_kind_has_a_line_with_the_share_of_the_slots_that_it_kept_at_work():
+def test_terminal_line_shows_busy_slot_share_per_kind():
     records = [msgspec.structs.replace(record, slots=2) for record in RECORDS]
     records += [attempt("learn/all", 15.0, 18.0, 1000.0, slots=2)]
     records[-1] = msgspec.structs.replace(records[-1], round=1, ended_at=16.0)
@@ -107,7 +107,7 @@ def test_the_trace_has_every_attempt_in_microseconds():
     }
 
 
-def test_the_log_keeps_what_it_is_given_and_skips_a_torn_line(tmp_path):
+def test_log_keeps_lines_and_skips_torn_line(tmp_path):
     path = tmp_path / "attempts.jsonl"
     AttemptLog(path).record(RECORDS[:2])
     with path.open("ab") as file:
@@ -127,7 +127,7 @@ def test_lines_that_no_run_writes_are_skipped(tmp_path, field):
     assert [record.work for record in attempts.read(path)] == ["sample/0", "sample/2"]
 
 
-def test_a_later_driver_goes_on_with_the_log_after_a_torn_line(tmp_path):
+def test_later_driver_continues_log_after_torn_line(tmp_path):
     path = tmp_path / "attempts.jsonl"
     path.write_bytes(b'{"round":0,"wor')
     AttemptLog(path).record(RECORDS[:1])
@@ -144,7 +144,7 @@ def test_a_long_run_keeps_its_first_attempts(tmp_path):
     assert [record.work for record in kept] == ["sample/0", "sample/1", "sample/2"]
 
 
-def test_a_disk_that_takes_nothing_ends_the_log_and_not_the_run(tmp_path):
+def test_full_disk_ends_log_but_not_run(tmp_path):
     log = AttemptLog(tmp_path / "no such folder" / "attempts.jsonl")
     log.record(RECORDS)
     log.record(RECORDS)

@@ -22,7 +22,7 @@ def counts(meter):
     return use.count, use.hits
 
 
-def test_a_task_pays_each_kept_answer_once_and_later_tasks_do_not(tmp_path):
+def test_task_pays_cached_answer_once(tmp_path):
     meters = CallMeter(), CallMeter()
     with in_process(KEPT, tmp_path) as host:
         first = asking(KEPT, tmp_path, host, FIRST, meters[0])
@@ -33,7 +33,7 @@ def test_a_task_pays_each_kept_answer_once_and_later_tasks_do_not(tmp_path):
     assert [counts(meter) for meter in meters] == [(2, 2), (1, 1)]
 
 
-def test_a_repeated_attempt_pays_what_the_attempt_before_it_asked(tmp_path, calls):
+def test_repeated_attempt_pays_earlier_questions(tmp_path, calls):
     meter = CallMeter()
     with in_process(KEPT, tmp_path) as host:
         killed = asking(KEPT, tmp_path, host, FIRST)
@@ -87,12 +87,12 @@ def test_what_cannot_be_asked_is_one_line(tmp_path, name, questions, says):
         asking(KEPT, tmp_path, host).call(name, questions)
 
 
-def test_a_task_without_resources_says_how_to_set_one(tmp_path):
+def test_task_without_resources_says_how_to_set(tmp_path):
     with pytest.raises(ResourceFault, match=r"^the run has no resource 'judge': set resources\.judge$"):
         asking({}, tmp_path, None).call("judge", [b"a"])
 
 
-def test_what_is_bound_is_asked_until_the_block_ends(tmp_path):
+def test_bound_resource_is_available_until_block_ends(tmp_path):
     resources = {"judge": Resource(serve="judges:length")}
     with in_process(resources, tmp_path) as host, RESOURCES.bind(asking(resources, tmp_path, host)):
         assert RESOURCES.call("judge", [b"abc"]) == [b"3"]
@@ -111,7 +111,7 @@ def test_a_batch_with_one_answer_missing_has_none(tmp_path):
         asking(resources, tmp_path, Half()).call("judge", [b"a", b"b"])
 
 
-def test_an_action_says_what_is_kept_and_who_asks(tmp_path):
+def test_action_tells_cache_and_asker(tmp_path):
     actions = []
 
     class Recording(Half):
@@ -126,7 +126,7 @@ def test_an_action_says_what_is_kept_and_who_asks(tmp_path):
     assert others == 2 * [ResourceCall(b"a", asked_by=FIRST)]
 
 
-def test_a_kept_answer_is_billed_with_the_attempts_that_failed_before_it(tmp_path, calls):
+def test_cached_answer_is_billed_with_failed_attempts(tmp_path, calls):
     """Also by an attempt at the task that finds it, as the one that asked was killed."""
     resources, meter = {"judge": Resource(serve="judges:raises_twice", keep=True)}, CallMeter()
     with in_process(resources, tmp_path) as host:
@@ -135,7 +135,7 @@ def test_a_kept_answer_is_billed_with_the_attempts_that_failed_before_it(tmp_pat
     assert counts(meter) == (3, 0) and len(calls()) == 3
 
 
-def test_threads_of_a_task_may_ask_at_once_where_its_own_process_answers(tmp_path):
+def test_task_threads_may_ask_together_in_own_process(tmp_path):
     resources = {"judge": Resource(serve="judges:slow")}
     with in_process(resources, tmp_path) as host, RESOURCES.bind(asking(resources, tmp_path, host)):
 

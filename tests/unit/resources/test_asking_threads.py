@@ -45,14 +45,14 @@ def test_each_thread_asks_what_it_has_bound():
     assert heard == {b"%d" % number: {b"%d" % number} for number in range(8)}
 
 
-def test_a_helper_thread_asks_what_its_task_has_bound():
+def test_helper_thread_asks_resource_bound_by_task():
     resources = ProcessResources()
     with resources.bind(Judge(b"outer")), resources.bind(Judge(b"inner")):
         assert in_a_thread(lambda: resources.call("judge", [b"q"])) == [b"inner"]
         assert in_a_thread(lambda: resources.kept_as("judge", b"q")) == "inner"
 
 
-def test_a_helper_thread_is_refused_where_two_threads_have_bound_something():
+def test_helper_thread_is_refused_with_two_bound_threads():
     resources, is_bound, is_over = ProcessResources(), Barrier(2), Barrier(2)
 
     def other():
@@ -87,7 +87,7 @@ def test_resources_may_be_released_in_another_thread():
             resources.call("judge", [b"q"])
 
 
-def test_the_guard_of_a_thread_hears_nothing_of_another_thread():
+def test_guards_of_threads_are_separate():
     def work():
         np.seterr(all="ignore")
         remark("another thread's")

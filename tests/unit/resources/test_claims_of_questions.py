@@ -14,7 +14,7 @@ from marless.infra.local.file_storage import FileStorage
 KEPT = {"judge": Resource(serve="judges:at_random", keep=True)}
 
 
-def test_a_question_that_many_ask_at_once_is_asked_once(tmp_path, shell):
+def test_concurrent_equal_question_is_asked_once(tmp_path, shell):
     shell.export(CALLS=str(tmp_path / "calls"))
     together = Barrier(8)
 
@@ -35,13 +35,13 @@ def test_a_claim_leaves_nothing_behind(tmp_path):
     assert not list((tmp_path / "answers").iterdir())
 
 
-def test_claims_of_different_objects_do_not_wait_for_each_other(tmp_path):
+def test_claims_of_different_objects_are_independent(tmp_path):
     storage = FileStorage(tmp_path)
     with storage.claim("answers/a", 1.0), storage.claim("answers/b", 1.0):
         pass
 
 
-def test_a_process_that_is_killed_gives_its_claim_up(tmp_path):
+def test_killed_process_gives_up_its_claim(tmp_path):
     source = (
         "import sys\nfrom pathlib import Path\nfrom marless.infra.local.file_storage import FileStorage\n"
         f"with FileStorage(Path({str(tmp_path)!r})).claim('answers/a', 9.0):\n"

@@ -18,16 +18,16 @@ def grade_of(program, sandbox=IN_PROCESS, **case):
 @pytest.mark.parametrize(
     ("power", "share"), [("n ** 2", 1.0), ("n * 2", 0.25), ("n ** 2 if n % 2 else 0", 0.5), ("'no number'", 0.0)]
 )
-def test_a_grade_is_the_share_of_lines_that_are_right(power, share):
+def test_grade_is_share_of_right_lines(power, share):
     assert grade_of(f"for n in map(int, input().split()): print({power})") == share
 
 
-def test_a_line_too_many_counts_as_a_wrong_one():
+def test_extra_line_counts_as_wrong():
     assert grade_of("print('1\\n4\\n9\\n16\\n25')") == 0.8
 
 
 @pytest.mark.parametrize("end", ["1 / 0", "raise SystemExit(1)", "import os; os.abort()"])
-def test_a_program_that_does_not_end_well_has_the_grade_0(end):
+def test_program_that_ends_badly_has_grade_0(end):
     assert grade_of(f"print('1\\n4\\n9\\n16', flush=True)\n{end}") == 0.0
 
 

@@ -34,7 +34,7 @@ def run(*settings, deadly=None, dropped=None, twice=False):
         return world.run(deadly=deadly, dropped=dropped), judge
 
 
-def test_the_bill_and_the_rounds_have_the_judges_count():
+def test_bill_and_rounds_have_count_of_judge():
     world, judge = run()
     charge = world.state.meter.actions["judge"]
     assert (charge.count, charge.hits, world.state.status) == (judge.calls, 0, "finished")
@@ -50,7 +50,7 @@ def test_events_that_come_twice_bill_nothing_twice():
     assert world.weights == once.weights
 
 
-def test_after_a_death_at_any_write_kept_answers_are_on_the_bill_once():
+def test_death_at_any_write_bills_cached_answers_once():
     undisturbed, _ = run("resources.judge.keep=true")
     deaths = 0
     for number in range(2, undisturbed.written, 11):
@@ -62,7 +62,7 @@ def test_after_a_death_at_any_write_kept_answers_are_on_the_bill_once():
     assert deaths > 5
 
 
-def test_what_tasks_asked_goes_with_the_objects_of_their_rounds():
+def test_asked_questions_are_deleted_with_their_round():
     world, _ = run()
     left = [key for key in world.storage.dict if key.endswith(".actions.safetensors")]
     results = [key for key in world.storage.dict if key.endswith(".reply.safetensors")]

@@ -20,16 +20,16 @@ def test_numerical_libraries_have_the_threads_of_the_action(cores):
     assert {*from_json(answer("library_threads", cores), list[int])} == {cores}
 
 
-def test_a_function_is_given_the_sandbox_and_the_cores_that_it_names():
+def test_function_gets_sandbox_and_named_cores():
     assert answer("sandbox_and_cores", 3, timeout_s=10, memory_mb=256) == b"none 8 256 3"
 
 
-def test_a_function_that_takes_no_sandbox_is_not_thought_to_run_in_one():
+def test_function_without_sandbox_parameter_runs_outside():
     with pytest.raises(NoAnswer, match="no parameter `sandbox`"):
         answer("library_threads", sandbox="bubblewrap")
 
 
-def test_a_process_that_serves_two_settings_of_a_resource_keeps_them_apart():
+def test_process_separates_two_settings_of_resource():
     kinds = Kinds()
     sizes = [Resource(serve="answering_functions:sandbox_and_cores", memory_mb=mb) for mb in (256, 512, 256)]
     answers = [kinds.of("judge", resource).answer(ResourceCall(b"question"), 1) for resource in sizes]
@@ -51,7 +51,7 @@ GIVEN = {"resources": RESOURCES}
         (lambda: 0, {}),
     ],
 )
-def test_a_parameter_with_a_default_of_its_own_is_about_something_else(factory, arguments):
+def test_parameter_with_own_default_is_unrelated(factory, arguments):
     assert resources_for(factory) == arguments
 
 

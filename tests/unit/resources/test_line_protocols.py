@@ -67,7 +67,7 @@ def test_a_line_too_many_is_a_fault(part, seconds):
 
 @pytest.mark.parametrize("until", [{}, {"until": "answer"}])
 @pytest.mark.parametrize("input_", [False, True])
-def test_lines_that_a_program_prints_without_a_question_are_no_answer(input_, until):
+def test_lines_printed_without_question_are_no_answer(input_, until):
     plan = {"banner": [[0.1, "answering machine"], [0.1, "answer to q9"]], "input": input_}
     assert ask(plan, **until) == ["answer to q0", "answer to q1"]
     assert faults(ask(plan, [b"q9"], **until)) == [unclear(until, input_)]
@@ -82,13 +82,13 @@ def test_a_line_of_another_thread_is_no_answer():
 
 
 @pytest.mark.parametrize("status", [{}, {"input": True}])
-def test_a_program_that_crashes_at_a_question_has_not_answered_with_its_banner(status):
+def test_banner_is_no_answer_of_crashed_program(status):
     plan = {"banner": [[0.0, "answer to q0"]], "crash": True} | status
     assert faults(ask(plan)) == ["it has ended: exit status 3"] * 2
     assert faults(ask(plan, until="answer")) == ["it has ended: exit status 3"] * 2
 
 
-def test_a_banner_is_skipped_to_its_line_that_says_ready():
+def test_banner_is_skipped_to_ready_line():
     banner = {"banner": [[0.1, "Engine 1.0"], [0.1, "ready for questions"]]}
     assert ask(banner, ready="ready") == ["answer to q0", "answer to q1"]
     assert ask(banner | {"input": True}, ready="ready") == ["answer to q0", "answer to q1"]
@@ -97,7 +97,7 @@ def test_a_banner_is_skipped_to_its_line_that_says_ready():
     )
 
 
-def test_an_answer_of_lines_has_all_that_its_program_printed_up_to_the_end():
+def test_answer_of_lines_has_all_output_to_end():
     plan = {"banner": [[0.1, "Engine 1.0"]], "before": [[0.0, "thinks"]], "until": "end", "after": [[0.1, "bye"]]}
     for input_ in (False, True):
         answers = ask(plan | {"input": input_}, until="end")
@@ -105,7 +105,7 @@ def test_an_answer_of_lines_has_all_that_its_program_printed_up_to_the_end():
 
 
 @pytest.mark.parametrize("part", ["after", "later"])
-def test_a_second_end_of_an_answer_is_a_fault(part):
+def test_second_end_of_answer_is_fault(part):
     plan = {"until": "end", part: [[0.1, "end of something"]]}
     assert faults(ask(plan, until="end")) == [f"{MORE} a line that starts with 'end'"] * 2
 
@@ -122,13 +122,13 @@ def test_a_second_end_of_an_answer_is_a_fault(part):
         (b"a\rb", ONE_LINE),
     ],
 )
-def test_a_question_with_a_line_break_is_a_fault_and_harms_no_other(question, answer):
+def test_question_with_line_break_is_isolated_fault(question, answer):
     answers = ask({}, [b"q0", question, b"q1"])
     assert answers[::2] == ["answer to q0", "answer to q1"]
     assert str(answers[1]).startswith(answer)
 
 
-def test_a_program_that_reads_only_a_part_of_its_question_is_a_fault():
+def test_program_that_reads_part_of_question_is_fault():
     said = "it ended before it had read the whole question"
     with closing(begin("judge", Resource(command="sh -c 'read line; echo end'", until="end"))) as program:
         assert heard(program, [b"q0"]) == ["end"]
@@ -137,7 +137,7 @@ def test_a_program_that_reads_only_a_part_of_its_question_is_a_fault():
         assert faults(heard(program, [b"q0"])) == [said]
 
 
-def test_a_program_that_goes_on_without_input_is_a_fault():
+def test_program_that_continues_without_input_is_fault():
     with closing(begin("judge", Resource(command="sh -c 'read l; echo $l; exec sleep 60'", timeout_s=2.0))) as program:
         assert faults(heard(program, [b"q0"])) == ["it goes on after the end of its input"]
 
@@ -151,13 +151,13 @@ def test_a_program_that_goes_on_without_input_is_a_fault():
         ({"tagged": True}, "no answer within 0.3 s"),
     ],
 )
-def test_a_program_that_prints_for_ever_is_a_fault_at_its_time_out(settings, says):
+def test_endlessly_printing_program_is_fault_at_timeout(settings, says):
     """It prints 16 MiB of lines long before they could all be looked at."""
     with closing(begin("judge", Resource(command="yes", **{"timeout_s": 0.3} | settings))) as program:
         assert faults(heard(program, [b"q0"])) == [says]
 
 
-def test_tagged_programs_are_kept_and_may_print_what_they_like():
+def test_tagged_programs_are_kept_and_print_freely():
     noise = [[0.02, "answer to q9"], [0.02, "0123456789abcdef answer to q9"], [0.02, "noise"]]
     plan = {"form": "tagged", **dict.fromkeys(["banner", "meanwhile", "before", "after", "later"], noise)}
     with judge(plan, tagged=True) as program:
@@ -185,7 +185,7 @@ def test_pinged_programs_are_kept():
 
 @pytest.mark.parametrize("part", ["before", "after"])
 @pytest.mark.parametrize("text", ["answer to q1", "synced"])
-def test_a_line_too_many_of_a_pinged_program_is_a_fault_or_begins_it_again(part, text):
+def test_extra_line_of_pinged_program_is_never_mixed(part, text):
     """A second line that says ready comes between two questions: then the program is begun again."""
     answers = ask({"form": "pinged", part: [[0.05, text]]}, [b"q0", b"q1", b"q2"], **PINGED)
     assert all(answer == f"answer to q{n}" or isinstance(answer, NoAnswer) for n, answer in enumerate(answers))
@@ -228,6 +228,6 @@ def test_no_question_is_answered_by_lines_of_another():
 
 
 @pytest.mark.slow
-def test_no_question_is_answered_by_lines_of_another_in_many_programs():
+def test_no_question_gets_lines_of_another():
     count = asked_at_random(seed=57, plans=80)
     assert min(count[False], count[True]) > 25

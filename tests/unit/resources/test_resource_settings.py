@@ -25,7 +25,7 @@ def test_a_resource_is_read_as_it_is_typed():
     assert resource.per_s == 1.5
 
 
-def test_our_judge_is_found_by_the_name_that_it_had():
+def test_own_judge_is_found_by_earlier_name():
     (resource,) = load(None, ["resources.judge.serve=functions.resources.code_judge:grade"]).resources.values()
     assert resource.serve == "marless.functions.resources.code_judge:grade"
 
@@ -105,7 +105,7 @@ def test_our_judge_is_found_by_the_name_that_it_had():
         ([JUDGE, "task.judge=jury"], "task.judge: there is no resource 'jury'; there are judge"),
     ],
 )
-def test_what_cannot_be_is_one_line_that_names_the_key(overrides, says):
+def test_invalid_resource_is_one_line_with_key(overrides, says):
     assert refusal(*overrides).startswith(says)
 
 
@@ -133,11 +133,11 @@ def test_a_file_with_resources_reads_back_as_itself():
     assert "allows it\nslots = 1\n" in text
 
 
-def test_a_configuration_without_resources_does_not_speak_of_them():
+def test_configuration_without_resources_omits_them():
     assert "resources" not in document(load(None))
 
 
-def test_the_settings_of_a_run_are_those_that_differ_from_the_defaults_of_a_resource():
+def test_stored_settings_differ_from_resource_defaults():
     config = load_with_origins(None, [JUDGE, "resources.judge.slots=4"])[0]
     assert [each.key for each in settings(config) if each.differs] == ["resources.judge.serve", "resources.judge.slots"]
     assert command(config) == "marless train resources.judge.serve=my_judge:grade resources.judge.slots=4"
@@ -149,7 +149,7 @@ BASE = Resource(serve="my_judge:grade")
 @pytest.mark.parametrize(
     "same", [{"slots": 3}, {"cores": (1, 2)}, {"rate": "1/s"}, {"timeout_s": 1.0}, {"attempts": 1}, {"keep": True}]
 )
-def test_how_a_resource_is_asked_is_no_part_of_its_identity(same):
+def test_call_settings_are_not_part_of_identity(same):
     assert identity("judge", Resource(serve="my_judge:grade", **same)) == identity("judge", BASE)
 
 

@@ -25,7 +25,7 @@ def test_a_program_reads_its_input_and_prints():
     assert SANDBOX.run("print(int(input()) + 1)", b"41\n") == (b"42\n", "")
 
 
-def test_a_program_prints_the_same_in_each_of_its_processes():
+def test_program_prints_same_in_each_process():
     # Eight texts have 40,320 orders, and Python draws one for each process unless it is told not to.
     assert len({SANDBOX.run("print({*'abcdefgh'})").output for _ in range(2)}) == 1
 
@@ -58,24 +58,24 @@ def test_a_program_has_threads():
     assert SANDBOX.run("import threading; threading.Thread(target=print, args=('here',)).start()").output == b"here\n"
 
 
-def test_files_of_a_program_are_in_memory_that_is_bounded():
+def test_program_files_are_in_bounded_memory():
     fill = f"for name in '12': open('/tmp/' + name, 'wb').write(bytes({FILE_BYTES * 3 // 4}))"
     assert "No space left" in error_of(fill)
 
 
-def test_what_a_program_wrote_is_gone_for_the_next():
+def test_files_of_program_are_gone_for_next():
     write = "open('/tmp/note', 'w').write('x'); import os; print(os.listdir('/tmp'))"
     assert [SANDBOX.run(write).output for _ in range(2)] == [b"['note']\n"] * 2
 
 
-def test_a_program_sees_no_file_and_no_variable_of_the_user(shell, tmp_path):
+def test_program_sees_no_user_file_or_variable(shell, tmp_path):
     (tmp_path / "secret").write_text("s")
     shell.export(SECRET="s")
     look = f"import os; print(os.path.exists({str(tmp_path / 'secret')!r}), 'SECRET' in os.environ, os.listdir('/tmp'))"
     assert SANDBOX.run(look).output == b"False False []\n"
 
 
-def test_a_program_that_prints_without_end_is_cut_off():
+def test_endless_output_is_cut_off():
     output, error = SANDBOX.run("while True: print('x' * 100_000)")
     assert len(output) <= FILE_BYTES and "File too large" in error
 
@@ -85,7 +85,7 @@ def test_a_program_that_hangs_is_ended(program):
     assert IMPATIENT.run(program).error == "it ran longer than 0.3 s"
 
 
-def test_a_command_is_kept_in_the_sandbox_over_many_questions():
+def test_command_stays_in_sandbox_over_many_questions():
     talk = "import os, sys\nfor line in sys.stdin: print(line.strip(), os.listdir('/tmp'), flush=True)"
     with (
         isolated([sys.executable, "-S", "-c", talk], memory_mb=256) as start,

@@ -140,7 +140,7 @@ os._exit(0)
 """
 
 
-def test_no_way_leads_to_more_memory_than_the_limit():
+def test_no_way_exceeds_memory_limit():
     output, error = SANDBOX.run(TRY_MEMORY % MEMORY)
     assert not error
     taken = json.loads(output)
@@ -222,7 +222,7 @@ def test_a_command_finds_no_secret_of_the_user(planted):
     assert hunt(planted) == "[] [] [] False"
 
 
-def test_a_command_finds_the_files_that_the_setting_names(planted):
+def test_command_finds_files_named_in_setting(planted):
     paths = (str(planted / ".env"), str(planted / "runs"))
     assert hunt(planted, sandbox_paths=paths) == f"{[paths[0], paths[1] + '/notes']} [] [] False"
 
@@ -232,7 +232,7 @@ def test_a_path_that_is_not_there_is_named(planted):
         hunt(planted, sandbox_paths=("no/such",))
 
 
-def test_a_program_reads_the_files_that_its_judge_names(tmp_path):
+def test_program_reads_files_named_by_judge(tmp_path):
     words = tmp_path / "words"
     words.write_text("yes")
     sandbox = Sandbox("bubblewrap", 20, 128, (str(words),))
@@ -256,7 +256,7 @@ def test_a_command_whose_interpreter_is_hidden_says_so(tmp_path, capfd):
     assert "tool cannot be started: No such file or directory; sandbox_paths names interpreters" in said
 
 
-def test_errors_of_a_command_reach_the_log_up_to_a_bound(tmp_path, capfd):
+def test_command_errors_reach_log_up_to_bound(tmp_path, capfd):
     command = tmp_path / "tool"
     command.write_text(
         f"#!{interpreter()} -S\n"

@@ -30,7 +30,7 @@ def outcome(machine, number, first=0, architecture=None):
 
 
 @pytest.mark.parametrize("machine", [X86, ARM])
-def test_a_process_is_refused_and_a_thread_is_not(machine):
+def test_process_is_refused_and_thread_allowed(machine):
     assert outcome(machine, machine.clone, PROCESS) == errno.EAGAIN
     assert outcome(machine, machine.clone, THREAD) == ALLOWED
     assert outcome(machine, 435, 0) == errno.ENOSYS
@@ -65,11 +65,11 @@ def test_a_socket_is_one_of_this_machine(machine, number):
 
 # io_uring_setup, fsopen, pidfd_getfd, memfd_secret, and what does not exist yet; close_range and futex_waitv.
 @pytest.mark.parametrize("machine", [X86, ARM])
-def test_new_calls_are_missing_but_for_those_that_libraries_need(machine):
+def test_new_calls_are_missing_except_for_libraries(machine):
     assert {outcome(machine, number) for number in (425, 430, 438, 447, 600)} == {errno.ENOSYS}
     assert {outcome(machine, number) for number in (436, 449)} == {ALLOWED}
 
 
-def test_calls_by_another_interface_of_the_processor_are_refused():
+def test_calls_by_other_processor_interface_are_refused():
     assert outcome(X86, 0x40000000 | 57) == errno.EAGAIN
     assert outcome(X86, 2, architecture=0x40000003) == ENDED

@@ -101,20 +101,20 @@ def test_what_passes_is_waited_for_in_one_attempt(status):
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 500, 501, 301])
-def test_what_does_not_pass_ends_the_attempt_at_once(status):
+def test_permanent_refusal_ends_attempt_immediately(status):
     with serving(Scripted((status, {}))) as service:
         with pytest.raises(NoAnswer, match=rf"^{status} "):
             answers(service)
         assert len(service.times) == 1
 
 
-def test_a_response_that_only_says_that_the_answer_will_come_is_no_answer():
+def test_response_that_only_announces_answer_is_none():
     with serving(Scripted("early", "early")) as service:
         assert answers(service, 3) == [b"ok"] * 3
         assert len(service.times) == 3
 
 
-def test_an_answer_that_is_longer_than_its_length_is_a_fault():
+def test_answer_longer_than_its_length_is_fault():
     step = (200, {"Content-Length": "1"})
     with serving(Scripted(step)) as service, pytest.raises(NoAnswer, match="longer than its Content-Length"):
         answers(service)
@@ -128,7 +128,7 @@ def test_an_answer_that_is_longer_than_its_length_is_a_fault():
         "Content-Length: 2",
     ],
 )
-def test_a_line_that_is_cut_is_no_end_of_an_answer(cut):
+def test_truncated_line_is_no_end_of_answer(cut):
     class Cutting(ScriptedHandler):
         def do_POST(self):
             self.rfile.read(int(self.headers["Content-Length"]))
@@ -156,7 +156,7 @@ def test_the_fault_before_the_time_out_is_named():
             answers(service, timeout_s=2)
 
 
-def test_a_service_that_is_being_restarted_is_waited_for():
+def test_restarting_service_is_waited_for():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -171,7 +171,7 @@ def test_a_service_that_is_being_restarted_is_waited_for():
     assert heard == [b"ok"]
 
 
-def test_a_kept_connection_that_the_service_closes_is_replaced_at_once():
+def test_closed_kept_connection_is_replaced_immediately():
     with serving(Scripted((200, {}), "drop", (200, {}), "drop")) as service:
         assert answers(service, count=3, attempts=1) == [b"ok"] * 3
         assert len(service.times) == 5
@@ -189,7 +189,7 @@ def test_a_kept_connection_that_the_service_closes_is_replaced_at_once():
         ("Mon, 01 Jan 1900 00:00:00 +2300", 0), ("Fri, 06 Nov 1994 99:99:99 GMT", 0),
     ],
 )  # fmt: skip
-def test_a_time_to_come_again_is_read_in_every_form(said, seconds, shell):
+def test_retry_time_is_read_in_every_form(said, seconds, shell):
     """Dates count from the service's clock, whatever the zone and the clock here."""
     shell.export(TZ="America/New_York")
     time.tzset()
@@ -200,21 +200,21 @@ def test_a_time_to_come_again_is_read_in_every_form(said, seconds, shell):
     time.tzset()
 
 
-def test_a_date_of_a_service_without_a_clock_counts_from_ours():
+def test_date_without_service_clock_uses_local_clock():
     headers = Message()
     headers["Retry-After"] = formatdate(time.time() + 3600, usegmt=True)
     assert 3500 < retry_after_s(headers) <= 3600
 
 
 @pytest.mark.parametrize("status", [403, 429, 500, 503])
-def test_a_slot_whose_service_names_a_time_asks_no_more(status):
+def test_slot_with_named_retry_time_asks_no_more(status):
     with serving(Scripted((status, {"Retry-After": "7.5"}))) as service:
         with pytest.raises(AskLater, match=rf"^{status} .*; it asks to be left alone for 7\.5 s$") as later:
             answers(service)
         assert (later.value.pause_s, len(service.times)) == (7.5, 1)
 
 
-def test_the_reason_of_a_service_is_cut_and_kept_in_one_line(tmp_path):
+def test_reason_of_service_is_one_truncated_line(tmp_path):
     class Unkind(ScriptedHandler):
         def do_POST(self):
             self.wfile.write(
@@ -238,7 +238,7 @@ def call(host, service, tmp_path, questions, **settings):
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_service_that_names_a_time_is_left_alone_by_all_slots(host, tmp_path):
+def test_named_retry_time_pauses_all_slots(host, tmp_path):
     """The other slot's question is answered late, so that the pool knows the time before it asks again."""
     with serving(Scripted((429, {"Retry-After": "1"}), "late")) as service:
         questions = [b"%d" % number for number in range(6)]
@@ -249,7 +249,7 @@ def test_a_service_that_names_a_time_is_left_alone_by_all_slots(host, tmp_path):
 
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("said", ["3600", "9" * 400, formatdate(time.time() + 1e9)], ids=["hour", "digits", "date"])
-def test_a_time_beyond_the_attempts_is_a_fault_at_once_and_nothing_else_is_asked(host, said, tmp_path):
+def test_retry_time_beyond_attempts_is_immediate_fault(host, said, tmp_path):
     with serving(Scripted(*[(429, {"Retry-After": said})] * 50)) as service:
         with pytest.raises(
             ResourceFault, match=r"^resource 'judge': 429 Too Many Requests; it asks to be left alone for"
@@ -273,7 +273,7 @@ def outcomes(host, address, tmp_path, questions, **settings):
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("host", ALL_HOSTS)
 @pytest.mark.parametrize("step", [(503, {}), (503, {"Retry-After": "0.3"}), "drop"], ids=["busy", "later", "drop"])
-def test_a_task_asks_a_service_that_is_down_no_more(host, step, tmp_path):
+def test_task_stops_asking_service_that_is_down(host, step, tmp_path):
     """Each of the slots asks its first question to the end, and the service is asked at most 4 times in a pause."""
     seconds = 1.5 if step == "drop" else 0.4
     with serving(Scripted(*[step] * 5000)) as service:
@@ -285,7 +285,7 @@ def test_a_task_asks_a_service_that_is_down_no_more(host, step, tmp_path):
 
 
 @pytest.mark.parametrize("host", ALL_HOSTS)
-def test_a_task_asks_a_service_that_is_gone_no_more(host, tmp_path):
+def test_task_stops_asking_service_that_is_gone(host, tmp_path):
     with serving(Scripted()) as service:
         address = service.address
     ended = outcomes(host, address, tmp_path, [b"q"] * 50, attempts=2, timeout_s=0.6)
@@ -293,7 +293,7 @@ def test_a_task_asks_a_service_that_is_gone_no_more(host, tmp_path):
     assert {each.error for each in ended} == {ended[0].error} and ended[0].error.endswith("(2 attempts)")
 
 
-def test_a_task_that_is_repeated_asks_a_service_that_is_down_once(tmp_path):
+def test_repeated_task_asks_unavailable_service_once(tmp_path):
     """Once it answers again, a question has all its attempts."""
     down, settings = [(503, {"Retry-After": "1"})], {"attempts": 2, "timeout_s": 1.5}
     questions = [ResourceCall(b"q", asked_by="task")] * 5
@@ -316,14 +316,14 @@ def test_a_task_that_is_repeated_asks_a_service_that_is_down_once(tmp_path):
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("host", ALL_HOSTS)
 @pytest.mark.parametrize("status", [400, 404, 500])
-def test_a_question_that_a_service_refuses_harms_no_other(host, status, tmp_path):
+def test_refused_question_harms_no_other(host, status, tmp_path):
     with serving(Scripted((status, {}))) as service:
         ended = outcomes(host, service.address, tmp_path, [b"q"] * 5, attempts=1)
     assert [each.answer for each in ended if not each.error] == [b"ok"] * 4
 
 
 @pytest.mark.parametrize("host", ["in processes", "in a pool"])
-def test_a_question_that_alone_is_put_off_for_ever_harms_no_other(host, tmp_path):
+def test_permanently_postponed_question_harms_no_other(host, tmp_path):
     class Picky(ScriptedHandler):
         def do_POST(self):
             question = self.rfile.read(int(self.headers["Content-Length"]))
@@ -340,7 +340,7 @@ def test_a_question_that_alone_is_put_off_for_ever_harms_no_other(host, tmp_path
     assert ended[0].error and [each.answer for each in ended[1:]] == [b"ok"] * 20
 
 
-def test_a_batch_ends_with_an_action_during_which_no_other_was_answered():
+def test_batch_ends_when_action_starves_all_others():
     down, batch = CallOutcome(error="503", run_ms=7.0, is_down=True), CallBatch()
 
     def down_while_another_is_answered():
@@ -376,7 +376,7 @@ def test_services_with_random_faults_lose_no_question(seed, tmp_path):
     all_are_graded(seed, "in processes" if seed % 4 else "in process", tmp_path, 60, keep=bool(seed % 2))
 
 
-def test_a_service_is_asked_through_the_proxy_of_the_environment(shell):
+def test_service_is_asked_through_environment_proxy(shell):
     with serving(Scripted()) as proxy:
         shell.export(HTTP_PROXY=f"http://me:p%40ss@127.0.0.1:{proxy.server_port}")
         kind = begin("judge", Resource(http="http://judge.invalid:81/grade?a=b", timeout_s=5.0))
@@ -388,7 +388,7 @@ def test_a_service_is_asked_through_the_proxy_of_the_environment(shell):
     ] * 2
 
 
-def test_a_secure_service_is_reached_through_a_tunnel_whose_errors_tell_no_password(shell):
+def test_secure_service_uses_tunnel_without_leaking_password(shell):
     with serving(Scripted(503, 407)) as proxy:
         shell.export(https_proxy=f"me:secret@127.0.0.1:{proxy.server_port}", MARLESS_RESOURCE_JUDGE_TOKEN="token")
         kind = begin("judge", Resource(http="https://judge.invalid/grade", timeout_s=5.0))
@@ -421,12 +421,12 @@ def test_a_secure_service_is_reached_through_a_tunnel_whose_errors_tell_no_passw
         ("http://[fd00::1]/", "fd00::/8", True),
     ],
 )
-def test_a_service_of_this_machine_or_in_no_proxy_is_asked_directly(address, no_proxy, is_direct, shell):
+def test_local_or_excluded_service_is_asked_directly(address, no_proxy, is_direct, shell):
     shell.export(http_proxy="http://proxy.example", NO_PROXY=no_proxy)
     assert (proxy_of(urlsplit(address)) is None) == is_direct
 
 
-def test_a_proxy_for_all_is_used_where_none_is_named(shell):
+def test_general_proxy_is_used_without_specific_proxy(shell):
     shell.export(all_proxy="all.example:1080", https_proxy="http://secure.example:3128/")
     assert proxy_of(urlsplit("http://judge.example/"))[:2] == ("all.example", 1080)
     assert proxy_of(urlsplit("https://judge.example/"))[:2] == ("secure.example", 3128)
@@ -448,7 +448,7 @@ def test_a_proxy_for_all_is_used_where_none_is_named(shell):
         ("http://[secret", "http_proxy is no address of a proxy, such as http://proxy.example:3128"),
     ],
 )
-def test_a_proxy_that_cannot_be_used_is_named_without_its_password(proxy, says, shell):
+def test_unusable_proxy_is_named_without_password(proxy, says, shell):
     shell.export(http_proxy=proxy)
     with pytest.raises(NoAnswer, match=f"^{says}") as error:
         begin("judge", Resource(http="http://judge.example/"))

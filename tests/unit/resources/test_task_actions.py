@@ -65,14 +65,14 @@ def served(blobs, work, attempt=0, **fields):
     return msgspec.json.decode(body, type=Answer)
 
 
-def test_an_answer_says_what_its_attempt_asked_and_when():
+def test_answer_tells_questions_of_attempt_with_times():
     done = served(MemoryStorage(), asking)
     assert done.usage.calls == USE
     assert [(each.resource, each.slot) for each in done.call_times] == [("judge", 1), ("judge", 1), ("solver", 1)]
     assert all(each.asked_ms <= each.begun_ms <= each.ended_ms for each in done.call_times)
 
 
-def test_results_have_the_bytes_of_a_task_that_asks_nothing():
+def test_results_have_bytes_of_task_without_questions():
     asked, plain = MemoryStorage(), MemoryStorage()
     served(asked, asking)
     served(plain, silent, resources={})
@@ -80,7 +80,7 @@ def test_results_have_the_bytes_of_a_task_that_asks_nothing():
     assert set(asked) - set(plain) == {ACTIONS}
 
 
-def test_an_attempt_that_finds_the_answer_tells_what_the_one_that_stored_it_has_asked():
+def test_attempt_finding_answer_reports_questions_of_its_author():
     blobs = MemoryStorage()
     first, again = served(blobs, asking), served(blobs, asking, attempt=2)
     assert (again.usage.calls, again.call_times, again.calls_of) == (USE, first.call_times, 0)
@@ -88,7 +88,7 @@ def test_an_attempt_that_finds_the_answer_tells_what_the_one_that_stored_it_has_
     assert first.calls_of is None
 
 
-def test_a_task_that_may_ask_and_does_not_stores_nothing_beside_its_results():
+def test_task_without_questions_stores_only_results():
     blobs = MemoryStorage()
     done = served(blobs, silent)
     assert (done.usage.calls, done.call_times, set(blobs)) == ({}, (), {POLICIES, LEARNER})
@@ -96,7 +96,7 @@ def test_a_task_that_may_ask_and_does_not_stores_nothing_beside_its_results():
     assert isinstance(again, Done) and (again.usage.calls, again.calls_of) == ({}, None)
 
 
-def test_a_failed_attempt_tells_what_it_has_asked_too():
+def test_failed_attempt_reports_its_questions():
     def raising(task, blobs):
         RESOURCES.call("judge", [b"a"])
         raise EnvironmentFault("no such state")
@@ -106,7 +106,7 @@ def test_a_failed_attempt_tells_what_it_has_asked_too():
     assert (failed.usage.calls, len(failed.call_times)) == ({"judge": CallUse(count=1, ms=11)}, 1)
 
 
-def test_actions_of_another_task_and_damaged_ones_are_refused():
+def test_foreign_or_damaged_actions_are_refused():
     blobs = MemoryStorage()
     served(blobs, asking)
     with pytest.raises(ForeignObject, match="was written by task run/000000/initialise, not by run/000001/learn"):
@@ -124,14 +124,14 @@ def test_inlined_answers_store_nothing_and_tell_all():
     assert (done.usage.calls, len(done.call_times), blobs) == (USE, 3, {})
 
 
-def test_what_is_asked_side_by_side_ends_for_each_when_it_would_end_alone():
+def test_parallel_questions_end_as_if_alone():
     now = iter([100.0, 100.5])
     meter = CallMeter(lambda: next(now))
     meter.time("judge", [CallOutcome(queued_ms=10, run_ms=50), CallOutcome(queued_ms=60, run_ms=1e9, slot=3)], 0.0)
     assert meter.times == [CallTime("judge", 0, 0.0, 10.0, 60.0), CallTime("judge", 3, 0.0, 60.0, 500.0)]
 
 
-def test_times_beyond_a_limit_are_counted_and_not_told():
+def test_times_beyond_limit_are_counted_only():
     meter = CallMeter()
     outcomes = [CallOutcome(run_ms=1.0)] * (MOST_TIMES + 5)
     for outcome in outcomes:

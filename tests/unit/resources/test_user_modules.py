@@ -39,7 +39,7 @@ def module(tmp_path, shell):
         "import sys\nsys.modules[__name__].__dict__.update(names)",
     ],
 )
-def test_a_function_is_there_where_the_module_has_it_or_may_have_it(module, source):
+def test_function_exists_if_module_may_have_it(module, source):
     module(source)
     assert function_fault("looked_for:grade") == ""
 
@@ -53,12 +53,12 @@ def test_a_function_is_there_where_the_module_has_it_or_may_have_it(module, sour
         ("class Judge:\n    def graed(self, question): ...", ""),
     ],
 )
-def test_a_function_that_the_module_cannot_have_is_missing(module, source, nearest):
+def test_function_impossible_in_module_is_missing(module, source, nearest):
     file = module(source)
     assert function_fault("looked_for:graed") == f"there is no 'graed' in {file}{nearest}"
 
 
-def test_a_module_is_looked_for_inside_of_its_package(module):
+def test_module_is_found_inside_its_package(module):
     module("", "a_package/__init__.py")
     module("def grade(question): ...", "a_package/judge.py")
     assert function_fault("a_package.judge:grade") == ""
@@ -81,11 +81,11 @@ def test_a_module_that_is_no_python_is_named(module):
     assert function_fault("looked_for:grade").startswith(f"{file} cannot be read: ")
 
 
-def test_what_has_no_source_is_left_to_the_import():
+def test_module_without_source_is_left_to_import():
     assert function_fault("numpy._core._multiarray_umath:no_such_function") == ""
 
 
-def test_a_module_is_found_in_folders_that_hold_no_package_file(tmp_path, shell):
+def test_module_is_found_in_namespace_folders(tmp_path, shell):
     shell.cd(tmp_path)
     (tmp_path / "plain" / "inner").mkdir(parents=True)
     (tmp_path / "plain" / "inner" / "judge.py").write_text("def grade(question): ...\n")

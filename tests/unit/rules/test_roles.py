@@ -37,7 +37,7 @@ def looked(history, groups, roles, rng, looks, error=0.05, **settings):
     return history
 
 
-def test_members_of_different_roles_are_told_apart_at_the_second_look(rng):
+def test_members_of_different_roles_split_at_second_look(rng):
     groups, roles = (0, 0, 0, 0, 0, 0), (0, 1, 2, 0, 1, 2)
     first = looked(RoleHistory(), groups, roles, rng, 1)
     assert not first.evidence and not rejects_equal_roles(
@@ -56,7 +56,7 @@ def test_only_groups_that_share_are_looked_at(rng):
 
 
 @pytest.mark.parametrize("share, suggested", [(0.9, (0, 0)), (1.1, (0, 1))])
-def test_members_stay_together_whose_models_add_less_than_the_tolerance(rng, share, suggested):
+def test_members_within_tolerance_stay_together(rng, share, suggested):
     # By hand: exchanging both models adds `added` to errors of 2.
     found = looked(RoleHistory(), (0, 0), (0, 1), rng, 1, added=2 * TOLERANCE * share, noise=0.0)
     assert proposed_groups(found, (0, 0)) == suggested
@@ -68,7 +68,7 @@ def test_rewards_that_every_model_knows_part_nobody(rng):
     assert proposed_groups(found, (0, 0)) == (0, 0) and not rejects_equal_roles(found, 0.05)
 
 
-def test_the_more_looks_saw_nothing_the_longer_the_pauses(rng):
+def test_pauses_grow_with_looks_without_result(rng):
     history, rounds, pauses = RoleHistory(), 0, []
     for _ in range(12):
         history = looked(history, (0, 0, 0), (0, 0, 0), rng, 1)
@@ -79,7 +79,7 @@ def test_the_more_looks_saw_nothing_the_longer_the_pauses(rng):
     assert rounds == sum(pauses)
 
 
-def test_a_run_without_roles_parts_its_agents_no_more_often_than_stated():
+def test_run_without_roles_splits_at_stated_rate():
     """At the worst case, a difference as large as the tolerance, in 150 runs of 40 looks."""
     rng, error, wrong, groups = np.random.default_rng(7), 0.2, 0, (0, 0)
     for _ in range(150):
@@ -93,7 +93,7 @@ def test_a_run_without_roles_parts_its_agents_no_more_often_than_stated():
     assert 0 < wrong <= 150 * error + 3 * np.sqrt(150 * error * (1 - error))
 
 
-def test_a_test_without_a_result_makes_the_next_one_wait_and_costs_some_of_the_error(rng):
+def test_inconclusive_test_delays_next_and_costs_error(rng):
     history = RoleHistory()
     for _ in range(200):
         history = update_role_test(history, (0, 0), errors_of((0, 1), rng, added=2 * TOLERANCE, noise=0.5), 1e-9)
@@ -105,7 +105,7 @@ def test_a_test_without_a_result_makes_the_next_one_wait_and_costs_some_of_the_e
     assert restart(under_way) == RoleHistory(tests=1)
 
 
-def test_the_control_parts_as_many_by_lot_and_only_within_groups():
+def test_control_splits_equal_numbers_randomly_within_groups():
     groups, finer, seen = (0, 0, 0, 0, 4, 4, 6), (0, 1, 1, 0, 4, 4, 6), set()
     for seed in range(40):
         drawn = random_groups(groups, finer, np.random.default_rng(seed))
@@ -115,6 +115,6 @@ def test_the_control_parts_as_many_by_lot_and_only_within_groups():
     assert seen == {(0, 0, 2, 2), (0, 1, 0, 1), (0, 1, 1, 0)}
 
 
-def test_pairs_are_parted_that_one_partition_holds_together_and_the_other_does_not():
+def test_pairs_split_when_partitions_disagree():
     assert separate_pairs((0, 0, 0, 3), (0, 1, 0, 3)) == [(0, 1), (1, 2)]
     assert separate_pairs((0, 1, 2), (0, 0, 0)) == []

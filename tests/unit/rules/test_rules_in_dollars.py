@@ -37,12 +37,12 @@ def chosen(rule, history, bounds):
     # By hand: sqrt(16 * 9), sqrt(100 * 4), sqrt(1000 * 10) and sqrt(0.1 * 10) beyond the bounds. 3 of 3.16.
     [(16.0, 9.0, 12), (100.0, 4.0, 20), (1000.0, 10.0, 50), (0.1, 10.0, 2), (1.0, 10.0, 3)],
 )
-def test_the_rollouts_are_the_geometric_mean_of_noise_and_overhead(scale, overhead, expected):
+def test_rollouts_are_geometric_mean_of_noise_and_overhead(scale, overhead, expected):
     assert chosen("tradeoff", at_noise(scale), limits(overhead)) == expected
 
 
 @pytest.mark.parametrize(("scale", "overhead"), [(1.0, 9.87), (300.0, 2.5), (1e4, 0.3)])
-def test_the_closed_form_has_the_fewest_dollars_to_a_target(scale, overhead):
+def test_closed_form_minimises_dollars_to_target(scale, overhead):
     def dollars(log):
         return (1 + scale / math.exp(log)) * (overhead + math.exp(log))
 
@@ -51,7 +51,7 @@ def test_the_closed_form_has_the_fewest_dollars_to_a_target(scale, overhead):
 
 
 @pytest.mark.parametrize("overhead", [0.16, 1.2, 2.6, 4.9, 7.05, 9.87, 12.0])
-def test_noise_from_1_to_10000_rollouts_covers_3_to_40_of_50(overhead):
+def test_noise_up_to_10000_covers_3_to_40(overhead):
     """Dollars to the target are o + B + b + B o / b, so the answer is b where (b - 1) b <= B o <= b (b + 1): at most 3
     up to B = 12 / o and at least 40 from B = 1560 / o on. Both are within [1, 10,000] for every o from 0.156 to 12."""
     answers = {chosen("tradeoff", at_noise(scale), limits(overhead)) for scale in np.geomspace(1, 1e4, 1500)}
@@ -65,7 +65,7 @@ def test_gns_covers_no_such_range():
 
 
 @given(scales, scales, overheads, overheads)
-def test_more_noise_and_a_dearer_rest_never_ask_for_less(scale, more, overhead, dearer):
+def test_more_noise_or_overhead_never_lowers_rollouts(scale, more, overhead, dearer):
     (scale, more), (overhead, dearer) = sorted((scale, more)), sorted((overhead, dearer))
     before = chosen("tradeoff", at_noise(scale), limits(overhead))
     assert chosen("tradeoff", at_noise(more), limits(overhead)) >= before
@@ -73,7 +73,7 @@ def test_more_noise_and_a_dearer_rest_never_ask_for_less(scale, more, overhead, 
 
 
 @pytest.mark.parametrize("square", [0.0, -1.0])
-def test_where_nothing_but_noise_is_seen_a_round_has_the_most(square):
+def test_round_of_pure_noise_has_maximum_rollouts(square):
     assert chosen("tradeoff", ScalingHistory(trace=1.0, square=square, rounds=1), limits(3.0)) == MOST
 
 
@@ -102,7 +102,7 @@ def test_a_budget_is_never_passed(noise, dollars, rounds, overhead):
 
 
 @given(st.lists(scales, min_size=40, max_size=40), st.integers(20, 40), st.floats(0.1, 20), st.floats(2, 50))
-def test_a_budget_that_rounds_can_use_is_spent_to_95_percent(noise, rounds, overhead, share):
+def test_usable_budget_is_spent_to_95_percent(noise, rounds, overhead, share):
     """What is left is less than the smallest round, o + 2 prices of a rollout: of 20 such rounds or more, 5 %."""
     dollars = rounds * (overhead + share)
     _, spent = played(noise, dollars, rounds, overhead)
@@ -114,7 +114,7 @@ def test_a_budget_that_rounds_can_use_is_spent_to_95_percent(noise, rounds, over
     # Shares: 400 / 20 - 5 = 15 of which sqrt(5 * 5) = 5 needs less; 400 / 40 - 5 = 5, less than sqrt(80 * 5) = 20.
     [(5.0, 400.0, 20, 5.0, 15), (80.0, 400.0, 40, 5.0, 20), (1e9, 400.0, 40, 5.0, 50), (80.0, 23.0, 40, 5.0, 18)],
 )
-def test_a_round_has_its_share_or_what_the_tradeoff_asks_for(scale, dollars, rounds, overhead, expected):
+def test_round_has_its_share_or_tradeoff(scale, dollars, rounds, overhead, expected):
     assert chosen("budget", at_noise(scale), limits(overhead, left=dollars, rounds=rounds)) == expected
 
 

@@ -116,7 +116,7 @@ def test_the_ratio_without_eigenvalues_is_refused():
         convexity(Signal(trace=1.0, square=1.0))
 
 
-def test_the_share_is_where_the_present_ratio_stands_in_its_window():
+def test_share_is_rank_of_ratio_in_window():
     assert share((2.0, 10.0, 4.0)) == 0.75  # (10 - 4) / (10 - 2)
     assert share((4.0, 2.0, 10.0)) == 0.0
     assert share((4.0, 10.0, 2.0)) == 1.0
@@ -135,7 +135,7 @@ def test_a_group_keeps_its_last_ratios_in_order():
     assert history.convexity == {0: (3.0, 4.0, 5.0)}
 
 
-def test_a_group_that_is_gone_is_forgotten_and_a_new_one_begins_empty():
+def test_gone_group_is_forgotten_and_new_is_empty():
     history = remembered([curved(1.0, 2.0), curved(3.0)], "paper")
     assert history.convexity == {0: (1.0, 3.0)}
     assert add_round(history, curved(5.0, 6.0), 10, "paper").convexity == {0: (1.0, 3.0, 5.0), 1: (6.0,)}
@@ -146,13 +146,13 @@ def test_a_round_that_measured_nothing_changes_nothing():
     assert add_round(history, {0: Signal()}, 10, "shuffled:paper") == history
 
 
-def test_switching_sharing_empties_the_windows_and_keeps_the_noise():
+def test_sharing_switch_empties_windows_but_keeps_noise():
     history = remembered([{0: Signal(largest=1.0, smallest=-1.0, trace=2.0, square=1.0)}], "shuffled:paper")
     assert clear_windows(history) == msgspec.structs.replace(history, convexity={})
     assert history.convexity and history.past and history.trace == 2.0
 
 
-def test_the_noise_is_the_weighted_mean_of_the_rounds():
+def test_noise_is_weighted_mean_of_rounds():
     signals = [(4.0, 1.0), (10.0, -2.0), (1.0, 3.0)]
     history = remembered([noisy(*pair) for pair in signals], "gns")
     weights = [DECAY**2, DECAY, 1.0]
@@ -161,7 +161,7 @@ def test_the_noise_is_the_weighted_mean_of_the_rounds():
     assert history.rounds == 3
 
 
-def test_the_noise_of_groups_is_summed_before_the_quotient():
+def test_group_noise_is_summed_before_quotient():
     history = remembered([{0: Signal(trace=10.0, square=1.0), 3: Signal(trace=2.0, square=3.0), 5: Signal()}], "gns")
     assert noise_scale(history) == pytest.approx(12 / 4)
 
@@ -181,7 +181,7 @@ def test_the_memory_survives_the_ledger(rounds, rule):
 
 
 @given(histories(), st.randoms(use_true_random=False))
-def test_the_order_in_which_groups_are_named_leaves_the_same_bytes(rounds, random):
+def test_order_of_group_names_changes_no_byte(rounds, random):
     mixed = [dict(random.sample(list(signals.items()), len(signals))) for signals in rounds]
     memories = [remembered(each, "shuffled:paper") for each in (rounds, mixed)]
     assert msgspec.json.encode(memories[0]) == msgspec.json.encode(memories[1])
@@ -194,13 +194,13 @@ BY_NOISE = {"gns", "shuffled:gns", "tradeoff", "shuffled:tradeoff"}
 
 
 @pytest.mark.parametrize("rule", sorted(set(RULES) - BY_NOISE))
-def test_before_anything_was_observed_a_round_gets_the_most(rule):
+def test_unobserved_round_gets_maximum_rollouts(rule):
     assert chosen(rule, ScalingHistory(), PAPER) == 50
 
 
 @pytest.mark.parametrize("overhead, first", [(20.0, 20), (9.6, 10), (3.0, 9), (98.0, 50)])
 @pytest.mark.parametrize("rule", sorted(BY_NOISE))
-def test_before_the_noise_is_known_rollouts_cost_as_much_as_the_rest_of_the_round(rule, overhead, first):
+def test_unknown_noise_gives_rollouts_the_overhead_cost(rule, overhead, first):
     assert chosen(rule, ScalingHistory(), dataclasses.replace(PAPER, overhead=overhead)) == first
 
 
@@ -213,7 +213,7 @@ def test_a_rule_names_the_summaries_that_learners_compute():
 
 
 @given(histories(), bounds(), st.sampled_from(RULES))
-def test_a_round_gets_a_whole_number_of_rollouts_within_bounds(rounds, limits, rule):
+def test_round_gets_whole_rollouts_within_bounds(rounds, limits, rule):
     got = chosen(rule, remembered(rounds, rule), limits)
     assert type(got) is int
     assert limits.least <= got <= limits.most
@@ -271,7 +271,7 @@ def test_one_outlier_triggers_the_maximum_up_to_beta(rule, policies, least, span
 
 
 @pytest.mark.parametrize("policies", [2, 4, 8])
-def test_at_beta_one_over_k_one_outlier_does_trigger_the_maximum(policies):
+def test_beta_of_one_over_k_lets_outlier_trigger(policies):
     limits = Bounds(most=300, least=60, beta=1 / policies, overhead=0.0)
     assert chosen("offset", asked(HIGH, *[LOW] * (policies - 1)), limits) == 300
 
@@ -281,7 +281,7 @@ convex_rules = pytest.mark.parametrize("rule", ["paper", "offset"])
 
 @convex_rules
 @given(windows, bounds(), st.data())
-def test_a_policy_that_asks_for_more_never_lessens_the_round(rule, policies, limits, data):
+def test_policy_that_asks_more_never_shrinks_round(rule, policies, limits, data):
     group = data.draw(st.sampled_from(sorted(policies)))
     *earlier, last = policies[group]
     lower = data.draw(st.floats(min(policies[group]), last))  # within the window: C_max and C_min stay, or S becomes 1
@@ -294,13 +294,13 @@ def test_a_policy_that_asks_for_more_never_lessens_the_round(rule, policies, lim
 
 @convex_rules
 @given(windows, bounds(), st.data())
-def test_the_order_and_the_names_of_groups_do_not_matter(rule, policies, limits, data):
+def test_order_and_names_of_groups_do_not_matter(rule, policies, limits, data):
     mixed = dict(enumerate(data.draw(st.permutations(list(policies.values())))))
     before, after = (chosen(rule, ScalingHistory(convexity=each), limits) for each in (policies, mixed))
     assert after == before
 
 
-def test_at_the_threshold_itself_the_order_of_groups_does_not_matter():
+def test_group_order_does_not_matter_at_threshold():
     # S = 0.9, 0.8, 0.4 of 51 rollouts: the average is 35.7, or in floating point a little less in some orders.
     limits = Bounds(most=51, least=1, beta=35.7 / 50, overhead=0.0)
     policies = [(0.0, 1.0, last) for last in (0.1, 0.2, 0.6)]
@@ -337,13 +337,13 @@ def noise(rounds):
 
 
 @pytest.mark.parametrize(("policies", "mean"), [(6, 41.4), (4, 38.6), (2, 32.8)])
-def test_noise_alone_saves_a_fifth_of_the_rollouts_or_more(policies, mean):
+def test_pure_noise_saves_fifth_of_rollouts(policies, mean):
     got = driven("paper", SIX, policies, noise(3000))
     assert np.mean(got) / 6 == pytest.approx(mean, abs=1)
 
 
 @pytest.mark.parametrize("policies", [6, 4, 2])
-def test_under_the_offset_threshold_noise_gives_about_thirty_rollouts(policies):
+def test_offset_threshold_on_noise_gives_thirty_rollouts(policies):
     got = driven("offset", SIX, policies, noise(3000))
     assert 29 < np.mean(got) / 6 < 32
 
@@ -364,20 +364,20 @@ def optimum(scale, overhead):
     # By hand: b* = 1, 5.4, 17.6, and nearly the overhead.
     [(2.0, 2.0, 1), (16.0, 9.0, 5), (50.0, 30.0, 18), (1e9, 10.0, 10)],
 )
-def test_the_rollouts_are_those_of_the_best_direction_per_dollar(scale, overhead, expected):
+def test_rollouts_have_best_direction_per_dollar(scale, overhead, expected):
     limits = Bounds(most=50, least=1, beta=0.5, overhead=overhead)
     assert chosen("gns", ScalingHistory(trace=scale * 3, square=3.0, rounds=1), limits) == expected
 
 
 @pytest.mark.parametrize(("scale", "overhead"), list(itertools.product([0.7, 12.0, 3e3], [0.4, 9.9, 200.0])))
-def test_the_closed_form_is_where_improvement_per_dollar_is_largest(scale, overhead):
+def test_closed_form_maximises_improvement_per_dollar(scale, overhead):
     best = minimize_scalar(
         lambda log: -improvement_per_dollar(math.exp(log), scale, overhead), bounds=(-10, 15), method="bounded"
     )
     assert math.exp(best.x) == pytest.approx(optimum(scale, overhead), rel=1e-3)
 
 
-def test_the_cosine_of_a_noisy_gradient_falls_with_the_noise_as_the_rule_says():
+def test_gradient_cosine_falls_with_noise_as_predicted():
     rng, true = np.random.default_rng(1), np.zeros(2000)
     true[0] = 1.0
     for scale in (1.0, 10.0, 100.0):
@@ -387,7 +387,7 @@ def test_the_cosine_of_a_noisy_gradient_falls_with_the_noise_as_the_rule_says():
 
 
 @given(st.floats(1e-3, 1e6), st.floats(1e-3, 1e4), st.integers(1, 60), st.integers(0, 60))
-def test_no_other_number_of_rollouts_improves_more_per_dollar(scale, overhead, least, more):
+def test_no_other_rollouts_improve_more_per_dollar(scale, overhead, least, more):
     limits = Bounds(most=least + more, least=least, beta=0.5, overhead=overhead)
     got = chosen("gns", ScalingHistory(trace=scale, square=1.0, rounds=1), limits)
     tried = [improvement_per_dollar(each, scale, overhead) for each in range(limits.least, limits.most + 1)]
@@ -418,7 +418,7 @@ def shuffled_rules():
 
 
 @pytest.mark.parametrize("rule", shuffled_rules())
-def test_a_control_is_the_same_for_the_same_generator_and_reads_only_the_past(rule):
+def test_control_repeats_and_reads_only_the_past(rule):
     signals = np.random.default_rng(1).uniform(1, 9, (30, 4))
     history = remembered(
         [{0: Signal(largest=a, smallest=-b, trace=c, square=d)} for a, b, c, d in signals.tolist()],
@@ -434,7 +434,7 @@ def test_a_control_is_the_same_for_the_same_generator_and_reads_only_the_past(ru
     assert len(set(got)) > 1
 
 
-def test_every_round_of_the_past_is_as_likely_to_be_taken_for_the_present():
+def test_control_takes_every_past_round_equally_likely():
     # The ratios 0, 1, 2 in a window of three: the last one gives S = 1, 1/2, 0; the true one is always the last.
     history = remembered([curved(0.0), curved(1.0), curved(2.0)], "shuffled:paper")
     limits = Bounds(most=100, least=1, beta=1.0, overhead=0.0)
@@ -444,7 +444,7 @@ def test_every_round_of_the_past_is_as_likely_to_be_taken_for_the_present():
     assert chosen("paper", history, limits) == 1
 
 
-def test_the_order_of_the_past_does_not_matter_on_average():
+def test_order_of_past_does_not_matter_on_average():
     """A control's result does not depend on the order of values: rising and falling ratios give the same."""
     limits = Bounds(most=1000, least=1, beta=1.0, overhead=0.0)
     means = []
@@ -475,7 +475,7 @@ def test_a_control_keeps_windows_groups_and_rounds(rounds, beta, expected):
 
 
 @pytest.mark.parametrize("policies", [6, 2])
-def test_on_noise_a_control_does_as_its_rule_does(policies):
+def test_control_equals_its_rule_on_noise(policies):
     ratios = noise(1200)
     rule, control = (driven(name, SIX, policies, ratios) for name in ("paper", "shuffled:paper"))
     assert np.mean(control) / 6 == pytest.approx(np.mean(rule) / 6, abs=1.2)
@@ -486,7 +486,7 @@ def test_on_noise_a_control_does_as_its_rule_does(policies):
 
 @pytest.mark.parametrize("storage", ["standard", "express"])
 @pytest.mark.parametrize("agents", [1, 6])
-def test_the_overhead_is_the_bill_of_a_round_over_that_of_a_rollout(storage, agents):
+def test_overhead_is_round_bill_over_rollout_bill(storage, agents):
     """Requests by hand: one post-processing function, a critic and a policy for each agent."""
     prices = load_prices()
     learners = 1 + 2 * agents

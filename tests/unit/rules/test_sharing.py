@@ -34,7 +34,7 @@ def test_the_groups_of_small_teams(rule, start, classes, groups):
 
 @pytest.mark.parametrize("rule, start", BEGINNINGS)
 @given(classes=CLASSES)
-def test_a_group_is_named_after_its_first_member_and_keeps_to_one_class(rule, start, classes):
+def test_group_has_first_member_name_and_one_class(rule, start, classes):
     groups = SHARING_MODES[rule].initial(classes, start)
     assert len(groups) == len(classes)
     for agent, group in enumerate(groups):
@@ -54,7 +54,7 @@ TEAM, CLASSES_OF_TEAM = ("red_0", "blue_0", "red_1", "blue_1", "red_2"), (0, 1, 
         ([], (0, 1, 2, 3, 4)),
     ],
 )
-def test_groups_by_hand_are_named_after_their_first_member_and_others_are_on_their_own(named, groups):
+def test_manual_groups_have_first_member_names(named, groups):
     assert by_name(TEAM, named) == groups
     assert not invalid_groups(TEAM, CLASSES_OF_TEAM, named)
 
@@ -66,5 +66,5 @@ def test_groups_by_hand_are_named_after_their_first_member_and_others_are_on_the
         ([["red_0"], ["red_1", "blue_1"]], "red_1 and blue_1 cannot share a network"),
     ],
 )
-def test_groups_by_hand_that_cannot_be_are_told_in_one_line(named, said):
+def test_impossible_manual_groups_are_one_line(named, said):
     assert said in invalid_groups(TEAM, CLASSES_OF_TEAM, named)

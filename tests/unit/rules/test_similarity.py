@@ -58,7 +58,7 @@ def test_every_distance_is_tried_here():
 @pytest.mark.parametrize("name", DISTANCES)
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
-def test_distances_are_symmetric_not_negative_and_zero_to_oneself(name, data):
+def test_distances_are_symmetric_non_negative_and_reflexive(name, data):
     distances = matrix(DISTANCES[name], data.draw(TABLES[name]))
     assert (distances == distances.T).all()
     assert (np.diag(distances) == 0).all()
@@ -69,7 +69,7 @@ def test_distances_are_symmetric_not_negative_and_zero_to_oneself(name, data):
 @pytest.mark.parametrize("name", DISTANCES)
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
-def test_what_a_pair_contributes_does_not_depend_on_who_is_first(name, data):
+def test_pair_contribution_is_independent_of_order(name, data):
     contributions = DISTANCES[name].contributions(data.draw(TABLES[name]))
     np.testing.assert_allclose(contributions, contributions.swapaxes(0, 1), rtol=1e-9, atol=1e-12)
 
@@ -86,7 +86,7 @@ def test_renumbering_the_agents_renumbers_the_matrix(name, data, order):
 @pytest.mark.parametrize("name", DISTANCES)
 @given(data=st.data())
 @settings(max_examples=15, deadline=None)
-def test_a_distance_does_not_depend_on_the_other_agents(name, data):
+def test_distance_is_independent_of_other_agents(name, data):
     tables = data.draw(TABLES[name])
     pair = matrix(DISTANCES[name], tables[[0, 2]])[0, 1]
     assert matrix(DISTANCES[name], tables)[0, 2] == pytest.approx(pair, rel=1e-9, abs=1e-12)
@@ -103,7 +103,7 @@ def test_agents_that_are_the_same_have_no_distance(name, data):
 @pytest.mark.parametrize("name", METRICS)
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_the_way_round_a_third_agent_is_never_shorter(name, data):
+def test_distances_satisfy_triangle_inequality(name, data):
     distances = matrix(DISTANCES[name], data.draw(TABLES[name]))
     detours = distances[:, :, np.newaxis] + distances[np.newaxis]
     # A square root turns rounding of 1e-16 into 1e-8.
@@ -119,7 +119,7 @@ def test_one_observation_gives_scipys_jensen_shannon_distance(tables):
             assert ours[i, j] == pytest.approx(scipy.spatial.distance.jensenshannon(*tables[[i, j], 0]), abs=1e-7)
 
 
-def test_rounding_of_a_table_that_travelled_does_not_count():
+def test_rounding_of_transferred_table_does_not_count():
     row = np.array([0.1, 0.2, 0.7])
     tables = np.array([[row * (1 + 1e-6)], [row]])
     assert matrix(DISTANCES["jsd"], tables)[0, 1] < 1e-7
@@ -137,7 +137,7 @@ def test_the_squared_hellinger_distance_is_its_integral():
 
 @given(tables=numbers(2), scale=st.floats(0.01, 100), shift=st.floats(-10, 10))
 @settings(max_examples=25, deadline=None)
-def test_regret_does_not_depend_on_the_scale_of_the_values(tables, scale, shift):
+def test_regret_is_independent_of_value_scale(tables, scale, shift):
     tables = np.round(tables)  # so that scaling makes no ties
     scaled = tables.copy()
     scaled[0] = scaled[0] * scale + shift
@@ -181,7 +181,7 @@ def test_kernel_densities_are_scipys(width):
 
 
 @pytest.mark.parametrize("means, sds", [((0.0, 1.0), (1.0, 1.0)), ((0.0, 0.5), (1.0, 1.1))])
-def test_with_many_samples_the_divergence_is_that_of_the_gaussians(means, sds):
+def test_divergence_of_many_samples_approaches_gaussians(means, sds):
     # Tails do not differ much here: where one density has samples and the other has none, the estimate is too high.
     def kl(i, j):
         return math.log(sds[j] / sds[i]) + (sds[i] ** 2 + (means[i] - means[j]) ** 2) / (2 * sds[j] ** 2) - 0.5
@@ -197,20 +197,20 @@ def test_with_many_samples_the_divergence_is_that_of_the_gaussians(means, sds):
     assert np.mean(estimates) == pytest.approx(expected, rel=0.25)
 
 
-def test_twins_look_no_further_apart_for_being_compared_with_their_own_samples():
+def test_twins_are_not_separated_by_own_samples():
     # With an agent's own sample left in, the estimate for two equal densities of 50 samples is about +0.3.
     rng = np.random.default_rng(3)
     estimates = [DISTANCES["kde-kl"].contributions(rng.normal(size=(2, 50, 2)))[0, 1].mean() for _ in range(100)]
     assert abs(np.mean(estimates)) < 0.1
 
 
-def test_the_divergence_does_not_depend_on_where_zero_is():
+def test_divergence_is_independent_of_origin():
     tables = np.random.default_rng(4).normal(size=(3, 40, 2)) * [[[1.0]], [[2.0]], [[0.5]]]
     rule = DISTANCES["kde-kl"]
     np.testing.assert_allclose(matrix(rule, tables + 1e6), matrix(rule, tables), rtol=1e-7)
 
 
-def test_an_agent_that_never_moves_has_a_density_all_the_same():
+def test_motionless_agent_still_has_density():
     tables = np.stack([np.zeros((20, 2)), np.random.default_rng(4).normal(size=(20, 2))])
     assert matrix(DISTANCES["kde-kl"], tables)[0, 1] > 0
 

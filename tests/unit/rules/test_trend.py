@@ -38,14 +38,14 @@ def remembered(rounds, length=100):
     return history
 
 
-def test_the_window_keeps_the_last_rounds_and_the_extremes_keep_all():
+def test_window_keeps_last_rounds_and_extremes_keep_all():
     history = remembered([(5, 0), (1, -7), (2, 3), (3, 1)], length=2)
     assert history == TrendHistory(low=(1, -7), high=(5, 3), window=((2, 3), (3, 1)))
     assert clear_window(history) == TrendHistory(low=(1, -7), high=(5, 3))
     assert add_round(clear_window(history), (9, 0), 2) == TrendHistory(low=(1, -7), high=(9, 3), window=((9, 0),))
 
 
-def test_a_round_of_another_number_of_agents_is_refused():
+def test_round_with_other_number_of_agents_is_refused():
     with pytest.raises(ValueError):
         add_round(remembered([(1, 2)]), (1, 2, 3), 5)
 
@@ -55,13 +55,13 @@ def test_the_memory_survives_the_wire():
     assert msgspec.json.decode(msgspec.json.encode(history), type=TrendHistory) == history
 
 
-def test_values_are_the_mean_over_agents_of_shares_of_the_extremes():
+def test_values_are_mean_shares_of_extremes():
     # Agent 0 spans 0 to 4, agent 1 spans 10 to 20: shares 0, 1, 0.5 and 1, 0, 0.5.
     assert values(remembered([(0, 20), (4, 10), (2, 15)])).tolist() == [0.5, 0.5, 0.5]
     assert values(remembered([(0, 10), (4, 15), (2, 20)])).tolist() == [0, 0.75, 0.75]
 
 
-def test_an_agent_that_always_gets_the_same_counts_a_half():
+def test_agent_with_constant_return_counts_half():
     assert values(remembered([(0, 7), (4, 7), (2, 7)])).tolist() == [0.25, 0.75, 0.5]
     assert values(remembered([(3,), (3,)])).tolist() == [0.5, 0.5]
 
@@ -92,13 +92,13 @@ def test_the_slope_does_not_grow_with_the_team():
 
 @settings(max_examples=100, deadline=None)
 @given(tables(), st.floats(0.01, 100), st.floats(-100, 100))
-def test_values_do_not_change_with_the_scale_of_the_returns(rounds, factor, shift):
+def test_values_are_independent_of_return_scale(rounds, factor, shift):
     assert values(remembered(factor * rounds + shift)) == pytest.approx(values(remembered(rounds)), abs=1e-9)
 
 
 @settings(max_examples=100, deadline=None)
 @given(tables(), st.randoms())
-def test_values_do_not_depend_on_the_order_of_the_agents(rounds, random):
+def test_values_are_independent_of_agent_order(rounds, random):
     order = random.sample(range(rounds.shape[1]), rounds.shape[1])
     assert values(remembered(rounds[:, order])) == pytest.approx(values(remembered(rounds)), abs=1e-12)
 
@@ -128,7 +128,7 @@ FALLING, FLAT, RISING = np.array([0.5, 0.4, 0.3]), np.array([0.5, 0.4, 0.5]), np
         ("decline", -0.15, (True, True, True)),
     ],
 )
-def test_a_lower_gamma_flips_less_by_the_text_and_more_by_the_sensitivity_section(rule, gamma, flips):
+def test_lower_gamma_flips_less_or_more_by_reading(rule, gamma, flips):
     assert tuple(TRENDS[rule](series, gamma, 0.05) for series in (FALLING, FLAT, RISING)) == flips
 
 
@@ -164,7 +164,7 @@ def test_steepness_by_hand():
 
 @settings(max_examples=100, deadline=None)
 @given(tables(least=5), st.floats(0.01, 100), st.floats(-100, 100))
-def test_significance_does_not_change_with_the_scale_of_the_returns(rounds, factor, shift):
+def test_significance_is_independent_of_return_scale(rounds, factor, shift):
     series = values(remembered(rounds))
     assume(not abs(steepness(series) / critical(len(series), 0.05) - 1) < 1e-6)
     assume(np.ptp(series - slope(series) * np.arange(len(series))) > 1e-6)
@@ -173,14 +173,14 @@ def test_significance_does_not_change_with_the_scale_of_the_returns(rounds, fact
 
 
 @pytest.mark.parametrize("length", [3, 4, 5, 10, 37, 100])
-def test_a_straight_fall_is_significant_and_a_rise_or_a_standstill_is_not(length):
+def test_only_straight_fall_is_significant(length):
     line = np.arange(length, dtype=float)
     assert TRENDS["significant"](-line, 0, 0.01)
     assert not TRENDS["significant"](line, 0, 0.01)
     assert not TRENDS["significant"](np.full(length, 0.3), 0, 0.01)
 
 
-def test_a_doubtful_fall_is_significant_at_a_large_alpha_only():
+def test_doubtful_fall_is_significant_only_at_large_alpha():
     series = -0.1 * np.arange(10) + 0.06 * np.array([1, 1, -1, -1, 1, 1, -1, -1, 1, 1])
     assert critical(10, 0.1) < steepness(series) < critical(10, 0.01)
     assert TRENDS["significant"](series, 0, 0.1)
@@ -192,7 +192,7 @@ def test_two_rounds_are_never_significant():
     assert not TRENDS["significant"](np.array([1.0, 0.0]), 0, 0.1)
 
 
-def test_critical_values_are_the_tables_and_lie_between_in_between():
+def test_critical_values_match_table_and_interpolate():
     assert critical(10, 0.05) == pytest.approx(CRITICAL[10][trend.ALPHAS.index(0.05)])
     assert CRITICAL[10][2] > critical(11, 0.05) > CRITICAL[12][2]
     assert CRITICAL[10][2] < critical(10, 0.02) < CRITICAL[10][1]
@@ -201,12 +201,12 @@ def test_critical_values_are_the_tables_and_lie_between_in_between():
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(3, 99), st.floats(0.001, 0.1), st.floats(0.001, 0.1))
-def test_critical_values_fall_with_the_window_and_with_alpha(window, one, other):
+def test_critical_values_fall_with_window_and_alpha(window, one, other):
     assert critical(window + 1, one) <= critical(window, one)
     assert critical(window, max(one, other)) <= critical(window, min(one, other))
 
 
-def test_false_alarms_in_100_rounds_are_as_rare_as_promised():
+def test_false_alarms_in_100_rounds_are_as_promised():
     """White and AR(1) noise. The conformance suite measures the rest."""
     shocks = np.random.default_rng(5).standard_normal((3000, 140))
     for rho, least in ((0.0, 0), (0.6, 0.03)):

@@ -30,7 +30,7 @@ def test_a_small_trial_has_fewer_looks():
 
 
 @given(st.integers(2, 5000), st.integers(1, 8))
-def test_totals_grow_from_two_or_more_to_the_most(most, count):
+def test_totals_grow_from_two_to_maximum(most, count):
     totals = schedule(most, count)
     assert 1 <= len(totals) <= count
     assert totals[0] >= 2
@@ -48,7 +48,7 @@ def test_a_trial_without_episodes_or_looks_is_refused(most, count):
     "look, count", [(look, count) for count, shares in SHARES.items() for look in range(1, count + 1)]
 )
 @pytest.mark.parametrize("error", [0.01, 0.05, 0.2])
-def test_bounds_are_scipys_at_the_share_of_the_look(look, count, error):
+def test_bounds_are_those_of_scipy_at_look(look, count, error):
     half = scipy.stats.t.ppf(1 - error * SHARES[count][look - 1], 4) * math.sqrt(2.5 / 5)
     undecided = "more" if look < count else "roll back"
     low, high = 1 - half, 1 + half
@@ -141,12 +141,12 @@ def shares_committed(mean, trials, seed, draw):
     lambda rng, size: rng.standard_normal(size),
     lambda rng, size: rng.standard_t(3, size) / math.sqrt(3),
 ])  # fmt: skip
-def test_a_team_that_is_worse_by_the_margin_is_seldom_taken(draw):
+def test_clearly_worse_team_is_rarely_taken(draw):
     rate = shares_committed(-0.5, 600, 7, draw)
     assert 0.02 < rate <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / 600)
 
 
-def test_a_team_that_is_as_good_is_taken_and_a_much_worse_one_is_not():
+def test_equal_team_is_taken_and_worse_team_not():
     """Ten standard errors at the last look, five at the first."""
     assert shares_committed(0.0, 100, 8, lambda rng, size: rng.standard_normal(size)) >= 0.99
     assert shares_committed(-1.0, 100, 9, lambda rng, size: rng.standard_normal(size)) == 0

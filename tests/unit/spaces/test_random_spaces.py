@@ -95,7 +95,7 @@ def require_one_choice(number, folder, formats):
 
 
 @pytest.mark.parametrize("number", QUICK)
-def test_all_who_play_a_policy_choose_the_same_actions(tmp_path, number):
+def test_all_players_of_policy_choose_same_actions(tmp_path, number):
     pytest.importorskip("onnxruntime")
     require_one_choice(number, tmp_path, ("onnx", "safetensors"))
 
@@ -107,6 +107,6 @@ def test_torch_chooses_them_too(tmp_path, number):
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("number", SLOW)
-def test_all_who_play_any_of_a_thousand_policies_choose_the_same_actions(tmp_path, number):
+def test_all_players_of_thousand_policies_agree(tmp_path, number):
     # torch.export takes a second for each policy.
     require_one_choice(number, tmp_path, ("onnx", "safetensors", "torch")[: 2 + (number % 10 == 0)])

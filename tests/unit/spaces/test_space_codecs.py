@@ -81,13 +81,13 @@ def test_an_image_is_scaled_and_has_its_shape():
         loaded.act({"a": {"eye": np.array([51, 0], np.uint8), "level": [0.5]}})
 
 
-def test_keys_of_a_dictionary_may_be_numbers_or_others_by_their_text():
+def test_dictionary_keys_may_be_numbers_or_text():
     sees = spaces.Dict({(0, 1): spaces.Discrete(2), (1, 0): spaces.Discrete(2)})
     loaded = team(sees, spaces.Discrete(4), [(0, 0), (1, 1), (2, 2), (3, 3)])
     assert loaded.act({"a": {(1, 0): 1, (0, 1): 0}}) == {"a": 0}
 
 
-def test_choices_have_their_shape_their_starts_and_their_type():
+def test_choices_have_their_shape_start_and_type():
     does = spaces.MultiDiscrete(np.array([[2], [3]]), np.int8, start=[[0], [5]])
     found = team(spaces.Discrete(2), does, [(1, 1), (1, 4)]).act({"a": 1})["a"]
     assert (found.tolist(), found.dtype) == ([[1], [7]], np.int8)
@@ -130,18 +130,18 @@ def test_a_batch_of_one_keeps_its_axes(kind, batch):
 
 
 @pytest.mark.parametrize("batch", [(), (1,), (4,), (1, 2)])
-def test_a_vector_of_a_task_without_spaces_keeps_the_axes_of_its_batch(batch):
+def test_vector_without_spaces_keeps_batch_axes(batch):
     codec = AgentCodec("a", AgentSpaces(VectorSpace((2, 3)), DiscreteSpace(2, 0)).plain())
     assert codec.encode("a", np.zeros((*batch, 2, 3))).batch == batch
     assert codec.encode("a", np.zeros((*batch, 6))).batch == batch
 
 
-def test_a_single_number_with_an_axis_beside_others_without_is_no_batch():
+def test_number_with_extra_axis_is_no_batch():
     sees = spaces.Dict({"level": spaces.Discrete(3), "place": spaces.Box(-1, 1, (2,))})
     assert team(sees, spaces.Discrete(2), [(2, 1)]).act({"a": {"level": [2], "place": [0.0, 0.0]}}) == {"a": 1}
 
 
-def test_agents_are_known_by_the_text_of_their_names_and_answered_by_what_was_given():
+def test_agents_are_known_by_text_of_names():
     loaded = team(spaces.Discrete(2), spaces.Discrete(2), [(1, 1)], names=(0, 1))
     assert loaded.spec.keys == (0, 1)
     assert loaded.act({0: 1, np.int64(1): 0}) == {0: 1, 1: 0}
@@ -163,7 +163,7 @@ def test_the_last_action_is_kept_until_start():
     assert loaded.act({"a": 0}) == {"a": 0}
 
 
-def test_a_program_that_plays_refuses_another_batch_than_it_began_with(tmp_path):
+def test_playing_program_refuses_other_batch_size(tmp_path):
     header = header_of(spaces.Box(-1, 1, (2,)), spaces.Discrete(2))
     player = exported(TeamPolicy(header, tensors_of(header.spec, header.team, (4, 4))), "safetensors", tmp_path)
     assert player.act({"a": np.zeros((3, 2))})["a"].shape == (3,)
@@ -191,14 +191,14 @@ def test_a_program_that_plays_refuses_another_batch_than_it_began_with(tmp_path)
         ({"a": 1}, {"a": [0, 0]}, "action mask of agent 'a' allows no action"),
     ],
 )
-def test_what_is_no_observation_is_one_line_and_nobody_has_acted(observations, masks, message):
+def test_invalid_observation_is_one_line_without_action(observations, masks, message):
     loaded = team(spaces.Discrete(3), spaces.Discrete(2), [(2, 1)])
     with pytest.raises(UserError, match=message) as refused:
         loaded.act(observations, masks)
     assert "\n" not in str(refused.value)
 
 
-def test_a_file_without_spaces_warns_once_where_the_task_may_show_others_than_vectors():
+def test_file_without_spaces_warns_once_if_needed():
     spec = EnvSpec(("a",), (AgentClass("a", (0,), 2, 2, first_action=3),), 5)
     old = TeamPolicy(
         TeamFile(task=EnvTask(name="pettingzoo:x:y"), spec=spec, team=Team(groups=(0,))),
@@ -218,7 +218,7 @@ def test_every_space_is_described_wholly():
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "int32", "uint8", "bool"])
-def test_the_widest_whole_numbers_are_shown_within_their_space(dtype):
+def test_widest_integers_are_shown_within_space(dtype):
     low, high = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     space = spaces.Box(low, high, (2,), np.dtype(dtype))
     described = observation_space_of("a", space)
@@ -229,7 +229,7 @@ def test_the_widest_whole_numbers_are_shown_within_their_space(dtype):
     np.testing.assert_allclose(shown.astype(float), [float(low), float(high)])
 
 
-def test_names_that_are_whole_numbers_of_another_text_are_their_texts():
+def test_names_of_other_types_are_their_text():
     header = header_of(spaces.Discrete(2), spaces.Discrete(2), names=(True, 7))
     assert (header.spec.agents, header.spec.keys) == (("True", "7"), ("True", 7))
     native_spaces.require_fitting(header.spec, last_action=False)
@@ -284,7 +284,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-def test_a_file_whose_spaces_contradict_its_networks_is_no_policy_file(tmp_path, broken):
+def test_file_with_contradicting_spaces_is_no_policy(tmp_path, broken):
     kind = AgentClass("a", (0,), 2, 2, spaces=broken)
     header = TeamFile(task=EnvTask(name="x"), spec=EnvSpec(("a",), (kind,), 5), team=Team(groups=(0,)))
     (tmp_path / "policies.safetensors").write_bytes(export(header, linear(kind, [(1, 1)])))

@@ -104,7 +104,7 @@ def require_equal(done, played, agents):
 
 @pytest.mark.parametrize("carried", CARRIED.values(), ids=CARRIED)
 @pytest.mark.parametrize("game", GAMES)
-def test_policies_that_are_given_every_turn_choose_what_they_choose_in_training(tmp_path, game, carried):
+def test_policies_given_every_turn_choose_as_trained(tmp_path, game, carried):
     for seed in range(3):
         case = Case(game, *carried, seed=seed)
         played, agents = case.by_the_evaluator(), case.policy.agents
@@ -148,7 +148,7 @@ ALL, FIRST = np.ones(9, np.int8), np.eye(9, dtype=np.int8)[0]
         ([((A, ALL), (B, ALL), A), ((A, ALL), A), ((A, ALL), (B, ALL), B)], "'player_2' is back after a turn without"),
     ],
 )
-def test_what_leaves_a_turn_open_is_refused_in_one_line(calls, message):
+def test_ambiguous_turn_is_refused_in_one_line(calls, message):
     policy = Case("tictactoe", recurrent=True, last_action=False).policy
 
     def play_all():
@@ -160,7 +160,7 @@ def test_what_leaves_a_turn_open_is_refused_in_one_line(calls, message):
     assert "\n" not in str(refused.value)
 
 
-def test_a_policy_against_agents_without_one_is_told_their_turns():
+def test_policy_against_agents_without_policy_learns_turns():
     opponents = Opponents(agents=(1,), acting="random")
     case = Case("tictactoe", recurrent=True, last_action=False, opponents=opponents)
     for turn in (A, B, A):
@@ -172,7 +172,7 @@ def test_a_policy_against_agents_without_one_is_told_their_turns():
         case.policy.act({A: BOARD})
 
 
-def test_nobody_has_a_turn_where_agents_act_at_once():
+def test_simultaneous_agents_have_no_turns():
     task = EnvTask(name="mpe/simple_spread")
     spec = registry.spec(task)
     team = Team(groups=(0, 1, 2))
@@ -181,7 +181,7 @@ def test_nobody_has_a_turn_where_agents_act_at_once():
         policy.act({"agent_0": np.zeros(18)}, turn="agent_0")
 
 
-def test_an_environment_that_says_turns_gives_one_agent_a_choice():
+def test_turn_environment_gives_one_agent_a_choice():
     class AllAtOnce:
         def __init__(self, num_envs):
             self.inner, self.num_envs = (
@@ -225,11 +225,11 @@ def require_one_choice(number, folder):
 
 
 @pytest.mark.parametrize("number", QUICK)
-def test_all_who_play_a_game_of_turns_choose_the_same_actions(tmp_path, number):
+def test_all_players_of_turn_game_choose_same_actions(tmp_path, number):
     require_one_choice(number, tmp_path)
 
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("number", SLOW)
-def test_all_who_play_any_of_200_games_of_turns_choose_the_same_actions(tmp_path, number):
+def test_all_players_of_200_turn_games_agree(tmp_path, number):
     require_one_choice(number, tmp_path)

@@ -11,13 +11,13 @@ from marless.studies.study_file import StudyFile
 REFUSED = "^algorithm.device=cuda: functions of AWS have no GPU; set algorithm.device=cpu$"
 
 
-def test_a_run_whose_functions_are_elsewhere_cannot_have_a_gpu():
+def test_run_with_remote_functions_has_no_gpu():
     with pytest.raises(UserError, match=REFUSED):
         require_packages(load(None, ["algorithm.device=cuda"]), functions_here=False)
     require_packages(load(None, ["algorithm.engine=torch"]), functions_here=False)
 
 
-def test_a_study_in_the_cloud_cannot_have_a_gpu():
+def test_cloud_study_has_no_gpu():
     with pytest.raises(UserError, match=REFUSED):
         cloud_study.refuse(StudyFile(base={"algorithm": {"device": "cuda"}}))
     cloud_study.refuse(StudyFile(base={"algorithm": {"device": "cpu"}}))

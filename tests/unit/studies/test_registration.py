@@ -59,7 +59,7 @@ def study_of(text):
     return study_file.parse(tomllib.loads(text), "a.toml", Path())
 
 
-def test_comments_and_the_order_of_keys_and_pools_change_no_registration():
+def test_comments_and_order_change_no_registration():
     assert study_of(STUDY).registration == study_of(SAME_STUDY).registration
 
 
@@ -74,7 +74,7 @@ def test_comments_and_the_order_of_keys_and_pools_change_no_registration():
         ("[base]", 'hold_outs = ["mpe/simple_push"]\n[base]'),
     ],
 )
-def test_settings_seeds_and_rungs_change_a_study_s_registration(old, new):
+def test_settings_seeds_and_rungs_change_study_registration(old, new):
     changed = STUDY.replace(old, new, 1)
     if new.startswith("halving"):
         changed = new.split("\n")[0] + STUDY
@@ -85,13 +85,13 @@ def suite_of(document):
     return rules_file.parse(document, Path("changed.toml"))
 
 
-def test_old_keys_of_a_study_stay_in_its_file():
+def test_old_study_keys_stay_in_file():
     file = study_of("base.scaling.rollouts = 9\nvary.actors.rollouts = [2]")
     (run,) = Study(Path("nowhere"), file, [1]).ask()
     assert (run.config.actors.rollouts, file.base) == (2, {"scaling": {"rollouts": 9}})
 
 
-def test_order_of_keys_and_the_place_of_a_setting_change_no_registration_of_a_suite():
+def test_key_order_changes_no_suite_registration():
     backwards = dict(reversed(tomllib.loads(SUITE.read_text(encoding="utf-8")).items()))
     for task in backwards["tasks"]:
         task["values"] = {"actors": backwards["base"]["actors"], **task["values"]}
@@ -110,13 +110,13 @@ def test_order_of_keys_and_the_place_of_a_setting_change_no_registration_of_a_su
         ('network = "mlp"', 'network = "attention"'),
     ],
 )
-def test_targets_seeds_contrasts_tasks_and_arms_change_a_suite_s_registration(old, new):
+def test_suite_contents_change_its_registration(old, new):
     text = SUITE.read_text(encoding="utf-8")
     changed = suite_of(tomllib.loads(text.replace(old, new, 1)))
     assert old in text and changed.registration != rules_file.load(SUITE).registration
 
 
-def test_a_command_with_other_settings_or_seeds_is_not_covered_by_the_file():
+def test_command_with_other_settings_is_not_covered():
     suite = rules_file.load(SUITE)
     few = msgspec.structs.replace(suite, rules=suite.rules[:2], seeds=[1, 2])
     assert suite.covers(few, []) and not suite.covers(few, ["stop.rounds=1"])
@@ -124,7 +124,7 @@ def test_a_command_with_other_settings_or_seeds_is_not_covered_by_the_file():
         assert not suite.covers(msgspec.structs.replace(few, **change), [])
 
 
-def test_the_shipped_suite_writes_down_every_default_that_may_change():
+def test_shipped_suite_writes_down_every_changeable_default():
     suite = rules_file.load(SUITE)
     for task in suite.tasks:
         written = flatten(renamed(rules_file.document(suite, task)))
@@ -143,21 +143,21 @@ def test_the_registered_seeds_are_below_those_of_tuning():
     assert seeds_of(study_file.load(HOLD_OUTS).seeds) == list(range(1, 11))
 
 
-def test_the_suite_names_the_six_hold_outs_and_has_none_of_them():
+def test_suite_names_six_hold_outs_without_using_them():
     held, suite = study_file.load(HOLD_OUTS), rules_file.load(SUITE)
     tasks = [one.values["task"]["name"] for one in held.setting]
     assert tasks == held.hold_outs == suite.hold_outs and len(tasks) == 6
     assert not {rules_file.configuration(suite, task, ()).task.name for task in suite.tasks} & {*tasks}
 
 
-def test_a_hold_out_is_refused_on_seeds_for_tuning_only():
+def test_hold_out_is_refused_only_on_tuning_seeds():
     refuse_hold_outs(["a/b"], ["a/b"], [1, 99], "x.toml")
     refuse_hold_outs(["a/b"], ["a/c"], [100], "x.toml")
     with pytest.raises(ConfigError, match=r"x\.toml: a/b is a hold-out, and seed 100 is for choosing settings"):
         refuse_hold_outs(["a/b"], ["a/c", "a/b"], [1, 100], "x.toml")
 
 
-def test_a_study_and_a_suite_that_tune_on_a_hold_out_are_refused_in_one_line(marless, tmp_path):
+def test_tuning_on_hold_out_is_refused_in_line(marless, tmp_path):
     Path("holds.toml").write_text(HOLD_OUTS.read_text(encoding="utf-8").replace('"1-10"', '"100-101"'))
     said = marless("study", "holds.toml")
     assert (said.code, len(said.err)) == (2, 1) and "mpe/simple_world_comm is a hold-out, and seed 100" in said.err[0]
@@ -167,7 +167,7 @@ def test_a_study_and_a_suite_that_tune_on_a_hold_out_are_refused_in_one_line(mar
     assert (said.code, len(said.err)) == (2, 1) and "suite.toml: mpe/simple_spread is a hold-out" in said.err[0]
 
 
-def test_runs_of_a_changed_file_keep_their_registration_and_are_named(marless, tmp_path):
+def test_runs_of_changed_file_keep_registration(marless, tmp_path):
     signal = setting("signal", EVERYTHING["ippo-signal"])
     study(tmp_path / "one.toml", signal, head='seeds = "1"\n')
     before = study_file.load(Path("one.toml")).registration
@@ -189,7 +189,7 @@ def an_ablation(**changed):
     return plan(**(fields | changed))
 
 
-def test_an_ablation_without_a_suite_has_the_hash_of_what_it_declares(tmp_path):
+def test_ablation_without_suite_has_hash_of_declaration(tmp_path):
     registration = an_ablation().registration
     assert len(registration) == 64
     # Another folder, another order of keys and the seed of the run's file change nothing.
@@ -211,11 +211,11 @@ def test_an_ablation_without_a_suite_has_the_hash_of_what_it_declares(tmp_path):
         {"random": -79.4},
     ],
 )
-def test_settings_arms_seeds_and_contrasts_change_an_ablation_s_registration(changed):
+def test_ablation_contents_change_its_registration(changed):
     assert an_ablation(**changed).registration != an_ablation().registration
 
 
-def test_runs_of_an_ablation_keep_its_registration_and_later_seeds_are_named(marless):
+def test_ablation_runs_keep_registration_and_later_seeds(marless):
     settings = ("task.name=toy/signal", "actors.num_envs=4", "stop.rounds=1", "--arms", "packed", "--out", "few")
     assert marless("ablate", *settings, "--seeds", "1").code == 0
     first = json.loads(Path("few/runs/packed-s1/summary.json").read_text())["registration"]

@@ -23,7 +23,7 @@ def asked(search, count):
     return [search.ask() for _ in range(count)]
 
 
-def test_a_grid_is_every_combination_in_the_order_of_the_file():
+def test_grid_is_every_combination_in_file_order():
     grid = searcher(space({"a": {"x": [1, 2]}, "b": ["u", "v"]}), Search())
     assert asked(grid, 5) == [
         {"a.x": 1, "b": "u"},
@@ -40,11 +40,11 @@ def test_whole_ranges_give_whole_numbers_within_their_bounds(low, width, part):
     assert isinstance(value, int) and low <= value <= low + width
 
 
-def test_a_logarithmic_range_is_halved_at_its_geometric_mean():
+def test_logarithmic_range_is_halved_at_geometric_mean():
     assert Range(low=1e-4, high=1e-2, log=True).at(0.5) == pytest.approx(1e-3)
 
 
-def test_random_draws_are_as_many_as_asked_for_and_repeat_with_their_seed():
+def test_random_draws_have_requested_number_and_repeat():
     draws = asked(searcher(space(VARY), Search(rule="random", settings=200, seed=7)), 201)
     assert draws[-1] is None
     assert draws == asked(searcher(space(VARY), Search(rule="random", settings=200, seed=7)), 201)
@@ -77,7 +77,7 @@ def test_optuna_learns_and_repeats_what_it_had_asked():
     assert sum(abs(value["x"]) for value in values[20:]) / 20 < 3.0
 
 
-def test_later_settings_of_a_study_are_made_only_where_workers_may_dial_in(tmp_path):
+def test_later_settings_need_dial_in_workers(tmp_path):
     """The second setting is one that no run can have."""
     file = StudyFile(vary={"actors": {"num_envs": [1, -1]}}, search=Search(parallel=1))
     study = Study(tmp_path, file, [1])

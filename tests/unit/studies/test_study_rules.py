@@ -27,12 +27,12 @@ GRID = {"algorithm.lr": list(range(1, 10**6)), "actors": {"num_envs": list(range
         (StudyFile(vary=GRID, search=Search(rule="random", settings=10_001)), [1], "1 seed each: 10,001 runs"),
     ],
 )
-def test_a_study_of_too_many_runs_is_refused_before_any_is_made_up(file, seeds, says):
+def test_study_of_too_many_runs_is_refused_early(file, seeds, says):
     with pytest.raises(ConfigError, match=says):
         Study(Path("nowhere"), file, seeds)
 
 
-def test_a_random_search_over_long_lists_is_as_large_as_its_settings():
+def test_random_search_size_is_independent_of_lists():
     study = Study(Path("nowhere"), StudyFile(vary=GRID, search=Search(rule="random", settings=3)), [1, 2])
     assert len(study.ask()) == 2
 
@@ -44,12 +44,12 @@ def scores(means):
     return {name: {1: mean - 1.0, 2: mean + 1.0} for name, mean in means.items()}
 
 
-def test_the_best_third_goes_on_once_all_are_there():
+def test_best_third_continues_once_all_are_there():
     decided = decide(scores({"a": 1.0, "b": 3.0, "c": 2.0}), 1 / 3, coming=0)
     assert decided == (("b",), ("c", "a"))
 
 
-def test_while_some_may_come_the_best_of_those_there_go_on_and_nobody_is_stopped():
+def test_best_continue_early_and_no_run_is_stopped():
     there = scores({"a": 1.0, "b": 3.0, "c": 2.0})
     assert decide(there, 1 / 3, coming=3) == (("b",), ())
     assert decide(scores({"a": 1.0, "b": 3.0}), 1 / 3, coming=3) == ((), ())
@@ -65,7 +65,7 @@ def test_what_was_settled_stays_and_counts():
 
 
 @given(st.dictionaries(NAMES, st.integers(-100, 100), min_size=1), st.floats(0.05, 0.95))
-def test_all_are_settled_and_the_best_is_among_those_that_go_on(means, keep):
+def test_all_are_settled_and_best_continues(means, keep):
     promoted, stopped = decide(scores(means), keep, coming=0)
     assert sorted([*promoted, *stopped]) == sorted(means)
     assert len(promoted) == max(1, math.floor(keep * len(means) + 1e-9))
@@ -78,7 +78,7 @@ def test_jain_s_index(shares, index):
     assert jain(shares) == pytest.approx(index)
 
 
-def test_runs_that_begin_together_get_equal_parts_and_what_one_leaves_goes_to_the_others():
+def test_simultaneous_runs_get_equal_parts_and_leftovers():
     purse = Purse(9.0, 3)
     for run in "abc":
         purse.begin(run, 0.0)

@@ -45,7 +45,7 @@ def two_rollouts(spec=SPEC):
     return join(spec, rollout(3, 2, [[0, 1], [1, 0], [1, 1]], spec) | rollout(4, 1, [[1, 0]], spec), (3, 4))
 
 
-def test_rollouts_stand_side_by_side_along_the_environments_in_the_order_asked_for():
+def test_rollouts_are_joined_along_environments_in_order():
     batch = two_rollouts()
     np.testing.assert_array_equal(batch.rewards[0], [[3000, 3001, 4000], [3010, 3011, 4010]])
     assert batch.ended.shape == (STEPS, 3)
@@ -53,7 +53,7 @@ def test_rollouts_stand_side_by_side_along_the_environments_in_the_order_asked_f
     np.testing.assert_array_equal(other.rewards[0], [[4000, 3000, 3001], [4010, 3010, 3011]])
 
 
-def test_a_cut_names_the_joined_environment_and_the_next_observation():
+def test_cut_names_joined_environment_and_next_observation():
     batch = two_rollouts()
     np.testing.assert_array_equal(batch.cut, [[0, 1], [1, 0], [1, 1], [1, 2]])
     after = batch.of(batch.cut_observations, 2)
@@ -68,7 +68,7 @@ def test_cuts_count_the_environments_of_earlier_rollouts():
     assert (batch.rollouts, without.rollouts, join(SPEC, rollout(3, 2, []), (3,)).rollouts) == (3, 2, 1)
 
 
-def test_an_agents_own_slice_is_at_its_position_in_its_class():
+def test_agent_slice_is_at_its_class_position():
     batch = two_rollouts()
     assert [batch.place(agent) for agent in range(3)] == [(0, 0), (1, 0), (0, 1)]
     np.testing.assert_array_equal(batch.of(batch.observations, 2)[1, 2], [4210])
@@ -77,14 +77,14 @@ def test_an_agents_own_slice_is_at_its_position_in_its_class():
         batch.place(3)
 
 
-def test_without_a_state_of_the_tasks_own_all_observations_stand_side_by_side_by_agent():
+def test_default_state_joins_observations_by_agent():
     batch = two_rollouts()
     np.testing.assert_array_equal(batch.state[1, 2], [4010, 4110, 4110.5, 4210])
     np.testing.assert_array_equal(batch.cut_state[3], [-4010, -4110, -4110.5, -4210])
     assert side_by_side(SPEC, batch.observations).shape == (STEPS, 3, 4)
 
 
-def test_a_state_of_the_tasks_own_is_joined_as_it_is():
+def test_own_state_of_task_is_joined_unchanged():
     batch = two_rollouts(EnvSpec(SPEC.agents, CLASSES, horizon=2, state_size=1))
     np.testing.assert_array_equal(batch.state[..., 0], [[3000, 3001, 4000], [3010, 3011, 4010]])
     np.testing.assert_array_equal(batch.cut_state[:, 0], [3, 3, 3, 4])
@@ -96,7 +96,7 @@ def test_masks_are_joined_where_the_task_has_them():
     assert [part.shape for part in masks] == [(2, STEPS, 3, 2), (1, STEPS, 3, 3)]
 
 
-def test_what_is_legal_after_a_cut_is_joined_where_the_task_has_masks():
+def test_legal_actions_after_cut_are_joined_with_masks():
     assert two_rollouts().cut_masks is None
     batch = two_rollouts(EnvSpec(SPEC.agents, CLASSES, horizon=2, masked=True))
     assert [part.shape for part in batch.cut_masks] == [(2, 4, 2), (1, 4, 3)]
@@ -111,7 +111,7 @@ def test_rollouts_without_log_probabilities_are_joined_without():
     assert batch.log_probability is None
 
 
-def test_actions_of_several_parts_are_joined_along_the_environments():
+def test_branched_actions_are_joined_along_environments():
     rollouts = rollout(3, 2, []) | rollout(4, 1, [])
     for number in (3, 4):
         name = f"u{number:05d}/action/0"

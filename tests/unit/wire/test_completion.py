@@ -40,7 +40,7 @@ def address(index, count, ask="7"):
 
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 128, 1000, 4096, 4097, 10_000])
-def test_only_the_last_report_of_any_order_completes_the_ask(count):
+def test_only_last_report_completes_ask(count):
     sets, order = Sets(), list(range(count))
     random.Random(count).shuffle(order)
     completed = [report_completion(sets, address(index, count), CompletionReport(0, 5)) for index in order]
@@ -52,7 +52,7 @@ def test_only_the_last_report_of_any_order_completes_the_ask(count):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 200), st.randoms(use_true_random=False))
-def test_repeated_reports_change_nothing_and_complete_a_finished_ask_again(count, chance):
+def test_repeated_reports_change_nothing_and_complete_again(count, chance):
     sets, order = Sets(), [index for index in range(count) for _ in range(chance.choice((1, 1, 2, 3)))]
     chance.shuffle(order)
     seen = set()
@@ -65,7 +65,7 @@ def test_repeated_reports_change_nothing_and_complete_a_finished_ask_again(count
     assert all(report_completion(sets, address(index, count), CompletionReport(0, 5)) for index in range(count))
 
 
-def test_a_report_that_died_between_two_levels_is_completed_by_its_repetition():
+def test_interrupted_report_is_completed_by_repetition():
     sets, count = Sets(), 65
     for index in range(count):
         report_completion(sets, address(index, count), CompletionReport(0, 5))
@@ -82,7 +82,7 @@ def test_asks_do_not_mix():
     assert not any(read_top_set(sets, ask, 2).is_complete for ask in ("1", "2"))
 
 
-def test_a_report_has_the_usage_of_the_answer_and_durations_rounded_up_as_they_are_billed():
+def test_report_has_answer_usage_and_billed_durations():
     usage = Usage(puts=2, gets=3, bytes_written=40, bytes_read=50)
     done = Done(id="t", attempt=4, reply=DescribeReply(spec=SPEC), usage=usage)
     report = completion_report(done, 10.2, 100.5, 61.1)
@@ -99,7 +99,7 @@ def test_a_report_has_the_usage_of_the_answer_and_durations_rounded_up_as_they_a
     assert (report.kind, len(report.message), report.again) == ("environment", 400, True)
 
 
-def test_reports_are_gathered_as_they_were_written_and_both_of_an_event_that_was_delivered_twice():
+def test_reports_are_gathered_as_written_with_duplicates():
     sets = Sets()
     first, second, other = (
         CompletionReport(1, 500, 2, 7, 123_456, 7_890, 88, 950),
@@ -112,7 +112,7 @@ def test_reports_are_gathered_as_they_were_written_and_both_of_an_event_that_was
     assert set(reports[0]) == {first, second} and reports[1] == [other]
 
 
-def test_an_ordinary_member_is_so_small_that_a_full_set_costs_at_most_two_capacity_units():
+def test_full_set_costs_at_most_two_capacity_units():
     sets = Sets()
     for index in range(FAN):
         report_completion(sets, address(index, FAN), CompletionReport(0, 2_500, 1, 3, 900_000, 300_000, 120, 0))
@@ -120,7 +120,7 @@ def test_an_ordinary_member_is_so_small_that_a_full_set_costs_at_most_two_capaci
     assert SET_BYTES + sum(map(len, members)) <= 2 * 1024
 
 
-def test_writes_and_reads_are_counted_by_the_size_of_their_items():
+def test_writes_and_reads_count_by_item_size():
     sets, sizes = Sets(), []
     for index in range(65):
         report_completion(sets, address(index, 65), CompletionReport(0, 5))

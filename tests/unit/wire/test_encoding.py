@@ -81,7 +81,7 @@ def test_hostile_bytes_are_one_error_whatever_reads_them(kind, body):
 
 @pytest.mark.parametrize("kind", READ)
 @given(where=st.integers(0, 10_000), what=st.binary(max_size=6), cut=st.booleans())
-def test_a_damaged_message_is_another_value_or_one_error(kind, where, what, cut):
+def test_damaged_message_is_other_value_or_error(kind, where, what, cut):
     decoder, body = READ[kind]
     where %= len(body)
     damaged = body[:where] + what + (b"" if cut else body[where + len(what) :])
@@ -99,7 +99,7 @@ def test_the_error_names_the_source_and_the_reason():
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -1.0, 1e300])
-def test_a_frame_with_a_measurement_that_nobody_can_have_made_is_refused(number):
+def test_frame_with_impossible_measurement_is_refused(number):
     with pytest.raises(Undecodable):
         READ["ended"][0].decode(to_message_pack(TaskEnded(number, 1.0, 1.0, 1.0)))
 
@@ -109,7 +109,7 @@ NAME = os.fsdecode(b"b\xff")
 
 
 @pytest.mark.parametrize("encode, decoder", [(to_json, JsonDecoder), (to_message_pack, MessagePackDecoder)])
-def test_text_that_is_no_valid_unicode_is_escaped_wherever_it_stands(encode, decoder):
+def test_invalid_unicode_is_escaped_everywhere(encode, decoder):
     said = msgspec.structs.replace(FAILED, message=f"no file {NAME}")
     assert decoder(Answer).decode(encode(said)).message == "no file b\\udcff"
     nested = {"a": [NAME, (NAME,)], NAME: {"b": NAME}, "n": 1.5, "o": None}
@@ -121,7 +121,7 @@ def test_text_that_is_no_valid_unicode_is_escaped_wherever_it_stands(encode, dec
     }
 
 
-def test_what_is_encoded_already_stays_beside_text_that_is_escaped():
+def test_encoded_text_stays_next_to_escaped_text():
     class Manifest(msgspec.Struct, tag="manifest"):
         run: str
         identity: msgspec.Raw
@@ -131,12 +131,12 @@ def test_what_is_encoded_already_stays_beside_text_that_is_escaped():
     )
 
 
-def test_an_exact_amount_is_a_number_and_a_file_ends_with_a_line_break():
+def test_exact_amount_is_number_and_file_ends_line():
     assert to_json({"dollars": Decimal("0.10")}) == b'{"dollars":0.10}'
     assert to_json_file({"a": [1]}) == b'{\n  "a": [\n    1\n  ]\n}\n'
 
 
-def test_a_frame_carries_text_that_is_no_valid_unicode():
+def test_frame_carries_invalid_unicode():
     near, far = os.pipe()
     os.write(far, frame(TaskEnded(1.0, 1.0, 1.0, 1.0, f"OSError: {NAME}"), b"body"))
     os.close(far)
@@ -148,7 +148,7 @@ def test_a_frame_carries_text_that_is_no_valid_unicode():
 
 
 @pytest.mark.parametrize("piece", [7_000, 65_536, 1 << 20])
-def test_frames_are_whole_however_long_they_are_and_in_whatever_pieces_they_arrive(piece):
+def test_frames_are_whole_in_any_pieces(piece):
     bodies = [bytes([number]) * size for number, size in enumerate((0, 70_000, 1, 65_536, 65_537, 300_000, 40))]
     data = b"".join(frame(TaskEnded(1.0, 1.0, 1.0, 1.0), body) for body in bodies)
     near, far = os.pipe()
@@ -187,7 +187,7 @@ VERSIONED = {
 
 @pytest.mark.parametrize("name", VERSIONED)
 @pytest.mark.parametrize("later", [{}, {"a_field_of_later": 1}])
-def test_a_value_of_a_newer_program_is_named_as_such(name, later):
+def test_value_of_newer_program_is_named(name, later):
     kind, fields = VERSIONED[name]
     JsonDecoder(kind).decode(to_json(fields | {"format_version": 1}))
     for decoder, encode in ((JsonDecoder, to_json), (MessagePackDecoder, to_message_pack)):
@@ -198,19 +198,19 @@ def test_a_value_of_a_newer_program_is_named_as_such(name, later):
 
 @pytest.mark.parametrize("name", VERSIONED)
 @pytest.mark.parametrize("more", [{"a_field_of_later": 1}, {"format_version": "2"}, {"format_version": 1, "other": 1}])
-def test_a_value_that_cannot_be_read_for_another_reason_is_not_called_newer(name, more):
+def test_other_unreadable_value_is_not_called_newer(name, more):
     kind, fields = VERSIONED[name]
     with pytest.raises(Undecodable) as error:
         JsonDecoder(kind).decode(to_json({**fields, **more}))
     assert not isinstance(error.value, WrittenByNewer)
 
 
-def test_the_first_version_is_not_written_so_that_earlier_programs_read_what_this_one_writes():
+def test_first_version_is_omitted_for_earlier_programs():
     assert to_json(State()) == b"{}"
     assert b"format_version" not in to_json_file(JsonDecoder(Identity).decode(to_json(PLAN)))
 
 
-def test_a_version_is_written_once_with_the_state_and_refused_by_a_program_that_does_not_know_it():
+def test_version_is_stored_with_state_and_checked():
     state = State(format_version=2, round=3)
     body = StateEncoder(state).encode(state)
     assert zlib.decompress(body).count(b"format_version") == 1

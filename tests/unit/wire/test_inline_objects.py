@@ -104,7 +104,7 @@ def with_inline_objects(kind, **changes):
 
 @pytest.mark.parametrize("attempt", [0, 1])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_task_with_inline_objects_has_the_bytes_and_the_reply_of_one_that_stores(kind, attempt):
+def test_inlining_task_has_bytes_and_reply_of_storing(kind, attempt):
     handler, task = with_inline_objects(kind, attempt=attempt)
     done, stored = ask(handler, task, NoStorage()), SERVED[kind][2]
     inlined = {ref.key: STORED[ref.key] for ref in stored.objects.values()}
@@ -113,7 +113,7 @@ def test_a_task_with_inline_objects_has_the_bytes_and_the_reply_of_one_that_stor
 
 
 @pytest.mark.parametrize("kind", STORING)
-def test_the_answer_inside_the_last_object_has_no_inline_objects(kind):
+def test_answer_in_last_object_has_no_inline_objects(kind):
     handler, task = with_inline_objects(kind)
     done = ask(handler, task, NoStorage())
     *before, last = (codec.header(body, key).done for key, body in done.inlined.items())
@@ -123,7 +123,7 @@ def test_the_answer_inside_the_last_object_has_no_inline_objects(kind):
 
 
 @pytest.mark.parametrize("kind", STORING)
-def test_objects_that_were_inline_and_stored_later_answer_a_retry_that_stores(kind):
+def test_later_stored_inline_objects_answer_a_retry(kind):
     handler, task = with_inline_objects(kind)
     done = ask(handler, task, NoStorage())
     blobs = MemoryStorage(done.inlined)
@@ -133,7 +133,7 @@ def test_objects_that_were_inline_and_stored_later_answer_a_retry_that_stores(ki
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if refs_of(SERVED[kind][1])])
-def test_what_a_message_lacks_is_read_from_storage_and_counted(kind):
+def test_objects_missing_in_message_are_read_and_counted(kind):
     handler, task = with_inline_objects(kind)
     missing = refs_of(task)[0]
     inside = {key: body for key, body in task.inlined.items() if key != missing.key}
@@ -148,7 +148,7 @@ def test_what_a_message_lacks_is_read_from_storage_and_counted(kind):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if refs_of(SERVED[kind][1])])
-def test_an_inline_object_that_does_not_match_its_reference_is_refused(kind):
+def test_inline_object_that_mismatches_reference_is_refused(kind):
     handler, task = with_inline_objects(kind)
     last = refs_of(task)[-1].key
     for broken in (task.inlined[last][:-1] + b"\x07", task.inlined[last][:-1], b""):
@@ -157,7 +157,7 @@ def test_an_inline_object_that_does_not_match_its_reference_is_refused(kind):
         assert (failed.kind, failed.message, failed.again) == ("corrupt_object", message, False)
 
 
-def test_inline_objects_in_the_request_alone_leave_the_answer_to_storage():
+def test_request_only_inlining_leaves_answer_to_storage():
     handler, task = with_inline_objects("learn", inline_objects=False)
     blobs = MemoryStorage()
     done = ask(handler, task, blobs)
@@ -166,7 +166,7 @@ def test_inline_objects_in_the_request_alone_leave_the_answer_to_storage():
     assert (done.usage.gets, done.usage.puts) == (0, 3)
 
 
-def test_an_earlier_answer_in_storage_is_not_looked_up_by_a_task_with_inline_objects():
+def test_inlining_task_ignores_earlier_stored_answer():
     handler, task = with_inline_objects("initialise", attempt=1)
     done = ask(handler, task, NoStorage())
     other = ask(handler, changed(task, id="run/1/other"), STORED)  # under existing keys
@@ -214,7 +214,7 @@ BAD = float("nan"), float("inf"), float("-inf")
         ("learn", "tables", lambda bad: {"x": Table(shape=(2,), data=np.float32([0, bad]).tobytes())}),
     ],
 )
-def test_a_figure_that_is_not_finite_is_found_however_deep_it_stands(where, field, value, bad, inline_objects):
+def test_number_not_finite_is_found_at_any_depth(where, field, value, bad, inline_objects):
     for reply in (
         whole_reply(**{where: {field: value(bad)}}),
         getattr(whole_reply(**{where: {field: value(bad)}}), f"{where}s")[1],

@@ -36,7 +36,7 @@ def evaluated(side):
     return msgspec.json.decode(handle(msgspec.json.encode(task), blobs))
 
 
-def test_an_evaluator_sums_over_the_agents_of_the_side_asked_for():
+def test_evaluator_sums_over_agents_of_requested_side():
     everybody, chasers, prey = (evaluated(side)["reply"] for side in (None, 0, 1))
     assert np.add(chasers["returns"], prey["returns"]) == pytest.approx(everybody["returns"])
     # All chasers are paid for a touch, so the prey pays a third of their sum, and for leaving the field.
@@ -44,7 +44,7 @@ def test_an_evaluator_sums_over_the_agents_of_the_side_asked_for():
     assert np.mean(prey["returns"]) == pytest.approx(prey["agent_returns"][3])
 
 
-def test_a_side_that_there_is_not_is_no_request():
+def test_missing_side_makes_no_request():
     assert "no side 2" in evaluated(2)["message"]
 
 
@@ -82,7 +82,7 @@ BY_ROUND = {0: (0, 0, 9.0, 0, 1.0, 0, 0.0), 1: (0, 0, -9.0, 0, -1.0, 0, 0.5)}
         (("evaluation.side=0",), "a", (6, 0.0)),
     ],
 )
-def test_the_side_s_best_return_decides_the_best_policies(settings, side, best):
+def test_best_side_return_decides_best_policies(settings, side, best):
     world = World(make_plan("stop.rounds=6", *settings), competing(BY_ROUND))
     state = world.finish()
     assert (state.best.round, state.best.mean) == best
@@ -92,21 +92,21 @@ def test_the_side_s_best_return_decides_the_best_policies(settings, side, best):
     assert {request.address.round for request in absolute} == {6} and absolute[0].policies == state.best.policies
 
 
-def test_policies_that_are_no_longer_the_newest_are_deleted_where_both_sides_learn():
+def test_outdated_policies_are_deleted_when_both_sides_learn():
     world = World(make_plan("stop.rounds=6"), competing(BY_ROUND))
     state = world.finish()
     kept = {key for key in world.storage if key.endswith("policies.safetensors")}
     assert kept == {ref.key for ref in state.durable_refs if ref.key.endswith("policies.safetensors")}
 
 
-def test_a_run_stops_at_the_return_of_the_side():
+def test_run_stops_at_return_of_side():
     world = World(make_plan("stop.rounds=6", "stop.return=5", "evaluation.side=0"), competing(BY_ROUND))
     assert (world.finish().round, world.finish().reason) == (2, "return")
     world = World(make_plan("stop.rounds=6", "stop.return=5"), competing(BY_ROUND))
     assert world.finish().reason == "rounds"
 
 
-def test_a_side_that_the_task_has_not_ends_the_run_with_the_reason():
+def test_side_missing_in_task_ends_run_with_reason():
     state = World(make_plan("stop.rounds=6", "evaluation.side=2"), competing(BY_ROUND)).finish()
     assert state.status == "failed" and "the task has no side 2; there are 0 (a), 1 (b+c)" in state.reason
 

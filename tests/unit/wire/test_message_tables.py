@@ -38,19 +38,19 @@ def test_the_bytes_are_row_major_and_little_endian():
     assert table == Table(shape=(2, 2), data=bytes.fromhex("0000803f000000400000003f000080bf"))
 
 
-def test_a_view_with_strides_is_packed_in_its_own_order():
+def test_strided_view_is_packed_in_own_order():
     array = np.arange(6.0).reshape(2, 3).T
     np.testing.assert_array_equal(unpack_table(pack_table(array)), [[0, 3], [1, 4], [2, 5]])
 
 
-def test_an_array_comes_out_that_can_be_written_to():
+def test_unpacked_array_is_writable():
     found = unpack_table(pack_table(np.zeros(2)))
     found += 1
     np.testing.assert_array_equal(found, [1, 1])
 
 
 @pytest.mark.parametrize("data", [b"", bytes(8), bytes(13), bytes(16)])
-def test_bytes_that_do_not_fill_the_shape_are_refused(data):
+def test_bytes_that_mismatch_shape_are_refused(data):
     with pytest.raises(ValueError, match=r"reshape|buffer size"):
         unpack_table(Table(shape=(3,), data=data))
 

@@ -53,7 +53,7 @@ def rounds_of(request):
 
 @pytest.mark.parametrize(("replay", "most"), [(1, 1), (20, 1), (39, 1), (40, 2), (70, 3), (10_000, 8)])
 @pytest.mark.parametrize("rule", ["split", "packed"])
-def test_every_learner_gets_the_rounds_before_its_own_that_fit_with_it(rule, replay, most):
+def test_learner_gets_earlier_rounds_that_fit(rule, replay, most):
     """A round has 20 steps. `most` rounds fit, the one in flight among them."""
     world = World(plan(rule, replay, "stop.rounds=8"), well)
     state = world.finish()
@@ -69,7 +69,7 @@ def test_every_learner_gets_the_rounds_before_its_own_that_fit_with_it(rule, rep
 
 
 @pytest.mark.parametrize(("replay", "most"), [(1, 1), (60, 3), (10_000, 10)])
-def test_rounds_that_go_on_together_get_the_rounds_before_them(replay, most):
+def test_chained_rounds_get_rounds_before_them(replay, most):
     world = World(plan("whole", replay, "stop.rounds=10", "evaluation.every=4", "placement.chain=3"), well)
     state = world.finish()
     asked = {request.address.round: request for request in world.invoker.asked if isinstance(request, WholeTask)}
@@ -83,7 +83,7 @@ def test_rounds_that_go_on_together_get_the_rounds_before_them(replay, most):
     assert len({ref.key for round_ in state.past for ref in round_.trajectories}) == {1: 1, 3: 2, 10: 5}[most]
 
 
-def test_an_algorithm_that_learns_from_its_round_alone_keeps_no_round_and_stores_nothing_more():
+def test_on_policy_algorithm_keeps_and_stores_no_round():
     world = World(make_plan("algorithm.name=ippo", "placement.rule=whole", "stop.rounds=4"), well)
     state = world.finish()
     asked = [request for request in world.invoker.asked if isinstance(request, WholeTask)]
@@ -109,7 +109,7 @@ def test_storage_holds_what_is_learned_from(rule, replay, every, checkpoint, kil
     assert rounds == list(range(9 - min(9, max(1, replay // 20)), 9))
 
 
-def test_a_round_that_slides_out_is_deleted_when_no_checkpoint_needs_it():
+def test_departed_round_is_deleted_unless_checkpoint_needs_it():
     """Rounds 0 to 3 enter and leave between two checkpoints, so no checkpoint refers to them."""
     world, left = World(plan("packed", 20, "stop.rounds=4", "checkpoint_every=100", "evaluation.every=100"), well), {}
 
@@ -121,7 +121,7 @@ def test_a_round_that_slides_out_is_deleted_when_no_checkpoint_needs_it():
     assert left == {0: {0}, 1: {0, 1}, 2: {1, 2}, 3: {2, 3}, 4: {3}}
 
 
-def test_what_a_checkpoint_holds_of_the_buffer_outlives_the_buffer():
+def test_buffer_objects_of_checkpoint_outlive_buffer():
     world, seen = World(plan("packed", 20, "stop.rounds=6", "checkpoint_every=3", "evaluation.every=100"), well), []
     world.finish(after=seen.append)
     held = {ref.key for ref in next(state for state in seen if state.saved == 3).past[0].trajectories}
@@ -130,7 +130,7 @@ def test_what_a_checkpoint_holds_of_the_buffer_outlives_the_buffer():
     assert not held & set(world.storage)
 
 
-def test_a_placement_that_changes_on_the_way_changes_no_round_of_the_buffer():
+def test_changing_placement_changes_no_buffered_round():
     """Each round has another placement: one object of several rounds, one of a round, one of a rollout."""
     rules = ("whole", "packed", "split", "whole", "fused")
     world = World(plan(rules[0], 100, "stop.rounds=2", "placement.chain=2"), well)

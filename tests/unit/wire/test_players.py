@@ -42,7 +42,7 @@ def in_torch(tensors, team, agent, values):
 @pytest.mark.parametrize("team", [ALONE, SHARED], ids=["alone", "shared with identity"])
 @pytest.mark.parametrize("layers", ["tanh", "relu"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-5)])
-def test_a_recurrent_policy_gives_over_a_hundred_steps_what_torch_gives(dtype, tolerance, layers, team, hidden):
+def test_recurrent_policy_equals_torch_over_hundred_steps(dtype, tolerance, layers, team, hidden):
     tensors, values = tensors_of(SPEC, team, hidden, dtype=dtype), observed(SPEC, 100, 9, dtype)
     if layers == "relu":
         tensors |= {f"policy/g{group:02d}/relu": np.zeros(0, dtype) for group in set(team.groups)}
@@ -62,7 +62,7 @@ def test_a_recurrent_policy_gives_over_a_hundred_steps_what_torch_gives(dtype, t
 @pytest.mark.parametrize("num_envs", [1, 2, 7, 64])
 @pytest.mark.parametrize("spec", [SPEC, NUMBERS], ids=["choices", "numbers and branches"])
 @pytest.mark.parametrize("recurrent", [True, False])
-def test_a_block_of_environments_has_the_actions_and_hidden_states_that_it_has_alone(recurrent, spec, num_envs):
+def test_environment_block_has_actions_and_states_of_alone(recurrent, spec, num_envs):
     rollouts, steps = 3, 6
     policy = Policy(spec, ALONE, tensors_of(spec, ALONE, (16, 12), recurrent))
     values, rng = observed(spec, steps, rollouts * num_envs), np.random.default_rng(2)
@@ -82,7 +82,7 @@ def test_a_block_of_environments_has_the_actions_and_hidden_states_that_it_has_a
                 assert single.env_actions[index].tobytes() == choice.env_actions[index][part].tobytes()
 
 
-def test_what_recurrent_agents_do_has_the_same_bytes_whoever_plays_beside_them():
+def test_recurrent_agents_have_same_bytes_with_any_neighbours():
     tensors, values = tensors_of(SPEC, ALONE, (16, 12)), observed(SPEC, 5, 9)
     single = EnvSpec(("c",), (AgentClass("x", (0,), 6, 5),), horizon=1)
     own = {name.replace("g02", "g00"): tensor for name, tensor in tensors.items() if "g02" in name}
@@ -130,7 +130,7 @@ def episodes_of(length, steps):
 
 
 @pytest.mark.parametrize("spec", [SPEC, NUMBERS], ids=["choices", "numbers and branches"])
-def test_a_rollout_with_ends_in_it_is_what_its_episodes_are_one_by_one(spec):
+def test_rollout_with_ends_equals_separate_episodes(spec):
     lengths, steps = [3, 5, 4], 11
     tensors = tensors_of(spec, ALONE, (16, 12))
     environment = Story(spec, lengths)
@@ -168,7 +168,7 @@ def test_an_evaluation_remembers_from_step_to_step(spec):
 
 
 @pytest.mark.parametrize(("marks", "within"), [((), np.tanh), (("clip",), lambda raw: np.clip(raw, -1, 1))])
-def test_actions_are_recorded_as_they_were_drawn_and_played_within_the_bounds(marks, within):
+def test_actions_are_recorded_drawn_and_played_bounded(marks, within):
     tensors = tensors_of(NUMBERS, ALONE, (8,), recurrent=False)
     tensors |= {f"policy/g{agent:02d}/{mark}": np.zeros(0, np.float32) for mark in marks for agent in (0, 2)}
     environment = Story(NUMBERS, [4, 5])
@@ -188,7 +188,7 @@ def test_actions_are_recorded_as_they_were_drawn_and_played_within_the_bounds(ma
 TWO = EnvSpec(("a", "b", "c"), (AgentClass("x", (0, 1, 2), 6, 2, low=(-1.0, 0.0), high=(1.0, 8.0)),), horizon=1)
 
 
-def test_deterministic_policies_with_noise_leave_numbers_between_one_and_minus_one_and_no_probabilities():
+def test_noisy_deterministic_policies_stay_between_one_and_minus():
     tensors = tensors_of(TWO, ALONE, (8,), recurrent=False, gaussian=False)
     policy, environment = Policy(TWO, ALONE, tensors), Story(TWO, [4, 5])
     plain = collect(environment, policy, 20, 1, 2, 0).tensors
@@ -211,7 +211,7 @@ def test_agents_that_explore_leave_no_probabilities():
     assert found["u00000/action/0"].dtype == np.int32
 
 
-def test_a_player_refuses_a_behaviour_that_not_all_its_agents_have():
+def test_player_refuses_behaviour_that_agents_lack():
     policy = Policy(NUMBERS, ALONE, tensors_of(NUMBERS, ALONE, (8,)))
     with pytest.raises(BadRequest, match="the behaviour epsilon is for agents that make one choice only"):
         Player(policy, 4, behaviour=Behaviour(kind="epsilon", amount=0.1))
@@ -239,7 +239,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_network_of_another_shape_is_refused_by_name(name):
+def test_network_of_other_shape_is_refused_by_name(name):
     changes, message = REFUSED[name]
     with pytest.raises(BadRequest, match=message):
         Policy(NUMBERS, ALONE, tensors_of(NUMBERS, ALONE, (16, 12)) | changes)
@@ -257,7 +257,7 @@ def test_networks_of_one_class_must_be_alike():
 
 
 @pytest.mark.parametrize("name", ["gru_h", "b1", "w0"])
-def test_a_network_with_a_part_missing_is_refused_by_name(name):
+def test_network_with_missing_part_is_refused_by_name(name):
     tensors = tensors_of(NUMBERS, ALONE, (16, 12))
     with pytest.raises(BadRequest, match="the task's policies hold no network for group g01"):
         Policy(NUMBERS, ALONE, without(tensors, f"policy/g01/{name}"))

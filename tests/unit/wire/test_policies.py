@@ -40,7 +40,7 @@ def test_every_agents_logits_are_those_of_torch(dtype, tolerance, team):
             np.testing.assert_allclose(found[index][position], expected, rtol=0, atol=allowed)
 
 
-def test_an_agents_choice_has_the_same_bytes_whoever_plays_beside_it():
+def test_agent_choice_has_same_bytes_with_any_neighbours():
     tensors, seen = weights(ALONE, np.float32), observation(np.float32, 160)
     uniforms = np.random.default_rng(2).random((2, 160), dtype=np.float32)
     together = Policy(SPEC, ALONE, tensors).sample(seen, (uniforms, np.zeros((1, 160), np.float32)))
@@ -87,7 +87,7 @@ def test_environments_get_actions_by_environment():
 @pytest.mark.parametrize(
     ("uniform", "action"), [(0.0, 0), (0.125, 0), (0.25, 1), (0.5, 1), (0.74, 1), (0.75, 2), (LAST, 2)]
 )
-def test_a_draw_is_the_first_action_whose_cumulative_probability_exceeds_the_uniform(uniform, action):
+def test_draw_is_first_action_with_cumulative_above_uniform(uniform, action):
     # Probabilities ¼, ½, ¼: the steps are at ¼ and ¾. The largest logit is 0, so the weights ½, 1, ½ are exact.
     actions, log_probability = draw(np.log(np.array([[[0.5, 1.0, 0.5]]])), np.array([[uniform]]))
     assert actions[0, 0] == action
@@ -130,7 +130,7 @@ def test_an_illegal_action_is_never_drawn(spread, uniform):
     assert np.isfinite(log_probability).all()
 
 
-def test_a_policy_made_for_other_spaces_is_refused_by_name():
+def test_policy_for_other_spaces_is_refused_by_name():
     other = EnvSpec(("a", "b", "c"), (AgentClass("x", (0, 2), 7, 5), AgentClass("y", (1,), 4, 3)), horizon=1)
     with pytest.raises(
         BadRequest, match="the policy of a takes 6 numbers and knows 5 actions; the task gives 7 numbers"

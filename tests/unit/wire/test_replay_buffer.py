@@ -56,7 +56,7 @@ def marks_of(batch):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("own_state", [False, True])
 @pytest.mark.parametrize("length", [1, 2, 4])
-def test_every_segment_has_its_own_rows_and_what_followed_them(masked, own_state, length):
+def test_every_segment_has_own_rows_and_successors(masked, own_state, length):
     spec = marked_rollouts.spec(masked, own_state)
     buffer, _ = buffer_with(spec, 5, 2, 7)
     starts = [
@@ -110,13 +110,13 @@ def state_of(mark, own):
     return [mark, -mark] if own else [mark, 100, mark, mark, 102]
 
 
-def test_nothing_is_masked_and_no_probability_is_known_where_nobody_said_so():
+def test_unmasked_segments_have_no_mask_and_probability():
     batch = buffer_with(marked_rollouts.spec(), 0)[0].segments_from(np.arange(3))
     assert batch.masks is None and batch.cut_masks is None and batch.log_probability is None
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_whole_rollouts_are_what_a_round_of_them_would_be(masked):
+def test_whole_rollouts_equal_their_round(masked):
     """A segment of a whole rollout in every environment equals the on-policy batch of these rollouts."""
     spec = marked_rollouts.spec(masked, own_state=True)
     buffer, _ = buffer_with(spec, 3, 4)
@@ -133,7 +133,7 @@ def test_whole_rollouts_are_what_a_round_of_them_would_be(masked):
             np.testing.assert_equal(own[:, found], others[:, index])
 
 
-def test_what_is_drawn_begins_where_segments_begin_and_goes_on_in_the_same_environment():
+def test_drawn_rows_follow_segments_within_one_environment():
     buffer, _ = buffer_with(marked_rollouts.spec(), 0, 1, 2)
     for length in (1, 2, 4):
         found = marks_of(buffer.sample(np.random.default_rng(length), 300, length))
@@ -144,7 +144,7 @@ def test_what_is_drawn_begins_where_segments_begin_and_goes_on_in_the_same_envir
 
 
 @pytest.mark.parametrize("length", [1, 2])
-def test_every_segment_is_drawn_as_often_as_every_other(length):
+def test_every_segment_is_drawn_equally_often(length):
     buffer, _ = buffer_with(marked_rollouts.spec(), 0, 1)
     size, cells = 24_000, 2 * ROWS // length
     _, times = np.unique(marks_of(buffer.sample(np.random.default_rng(0), size, length))[0], return_counts=True)
@@ -154,14 +154,14 @@ def test_every_segment_is_drawn_as_often_as_every_other(length):
     assert abs(statistic - (cells - 1)) < 5 * np.sqrt(2 * (cells - 1))
 
 
-def test_a_row_may_be_drawn_twice_and_the_same_address_draws_the_same():
+def test_rows_may_repeat_and_address_repeats_draws():
     buffer, _ = buffer_with(marked_rollouts.spec(), 0)
     one, two = (bytes_of(buffer.sample(np.random.default_rng(8), 40)) for _ in range(2))
     assert one == two
     assert bytes_of(buffer.sample(np.random.default_rng(9), 40)) != one
 
 
-def test_the_buffer_slides_and_reads_only_what_is_new():
+def test_buffer_slides_and_reads_only_new_rounds():
     spec = marked_rollouts.spec(masked=True)
     buffer, asked = buffer_with(spec, 0, 1, 2)
     assert (asked, buffer.size, buffer.steps) == ([0, 1, 2], 3 * ROWS, STEPS)
@@ -175,7 +175,7 @@ def test_the_buffer_slides_and_reads_only_what_is_new():
     assert buffer_with(spec, 1, 3, buffer=buffer)[1] == [1]
 
 
-def test_the_same_rollout_with_other_bytes_is_read_anew():
+def test_same_rollout_with_other_bytes_is_read_again():
     spec = marked_rollouts.spec()
     buffer, _ = buffer_with(spec, 0)
     read = []
@@ -185,7 +185,7 @@ def test_the_same_rollout_with_other_bytes_is_read_anew():
     assert marks_of(buffer.segments_from(np.zeros(1, int)))[0, 0] == mark(9, 0, 0)
 
 
-def test_what_was_drawn_for_an_address_is_drawn_once_and_never_of_another_buffer():
+def test_address_draws_once_and_only_its_buffer():
     spec, asked = marked_rollouts.spec(), []
     buffer, _ = buffer_with(spec, 0)
 
@@ -225,7 +225,7 @@ ENDS = list(itertools.product(("....", "c.c.", "t..t", "..ct"), repeat=2))
     seed=st.integers(0, 5),
 )
 @settings(max_examples=25, deadline=None, derandomize=True)
-def test_what_was_kept_changes_no_byte_of_what_is_drawn(buffers, length, seed):
+def test_kept_data_change_no_drawn_byte(buffers, length, seed):
     """These rollouts have zero to six cuts, so that slots grow in every way."""
     spec = marked_rollouts.spec(masked=True, own_state=True)
     fates = {number: ENDS[(5 * number + seed) % len(ENDS)] for number in range(10)}
@@ -246,7 +246,7 @@ def test_the_order_is_that_of_what_is_wanted():
     assert marks_of(buffer.segments_from(starts))[0].tolist() == [3000, 5000, 4000]
 
 
-def test_a_buffer_grows_rollout_by_rollout_without_losing_any():
+def test_buffer_grows_by_rollout_without_loss():
     spec = marked_rollouts.spec(masked=True, own_state=True)
     fates = {number: ENDS[number % len(ENDS)] for number in range(40)}
     buffer = ReplayBuffer(spec)
@@ -258,7 +258,7 @@ def test_a_buffer_grows_rollout_by_rollout_without_losing_any():
     assert bytes_of(buffer.segments_from(every)) == bytes_of(cold.segments_from(every))
 
 
-def test_a_rollout_in_which_all_episodes_end_by_the_rules_has_nothing_after_it():
+def test_fully_terminated_rollout_has_no_successors():
     spec = marked_rollouts.spec(own_state=True)
     buffer, _ = buffer_with(spec, 0, 1, fates={0: ("...t", "t..t"), 1: ("...t", ".t.t")})
     batch = buffer.segments_from(np.arange(2 * STEPS * 2))
@@ -283,7 +283,7 @@ def test_rollouts_of_other_shapes_are_refused_in_words(odd):
     assert (buffer.steps, buffer.size) == (steps, steps * num_envs)
 
 
-def test_segments_that_do_not_fill_a_rollout_are_refused_in_words():
+def test_segments_that_leave_remainder_are_refused_in_words():
     buffer, _ = buffer_with(marked_rollouts.spec(), 0)
     for length in (3, 5, 8):
         with pytest.raises(BadRequest, match=f"segments of {length} steps do not fill a rollout of 4"):
@@ -303,7 +303,7 @@ def test_numbers_keep_their_type():
         assert {array.dtype for array in arrays} == {np.dtype(dtype)}
 
 
-def test_a_rollout_is_known_by_its_round_its_number_and_the_bytes_of_its_round():
+def test_rollout_is_identified_by_round_number_and_bytes():
     one, two = Ref(key="a", sha256="aa", size=1), Ref(key="b", sha256="bb", size=1)
     past = [
         Past(round=3, rollouts=2, trajectories=(one, two)),

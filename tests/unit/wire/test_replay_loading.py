@@ -49,7 +49,7 @@ def firsts(kept):
     return [int(found) for found in kept.segments_from(np.arange(0, kept.size, rows)).observations[0][0, 0, :, 0]]
 
 
-def test_rounds_are_found_in_objects_of_several_rounds_and_in_several_objects_of_a_round():
+def test_rounds_are_found_in_joined_and_split_objects():
     storage, kept = ReadStorage(), ReplayBuffer(SPEC)
     together = store(storage, "whole", 1, 2)
     halves = (store(storage, "one", 3, rollouts=(0,)), store(storage, "two", 3, rollouts=(1,)))
@@ -60,7 +60,7 @@ def test_rounds_are_found_in_objects_of_several_rounds_and_in_several_objects_of
     assert storage.asked == ["whole", "one", "two"]
 
 
-def test_what_is_kept_or_at_hand_is_not_read_again():
+def test_available_rounds_are_not_read_again():
     storage, kept = ReadStorage(), ReplayBuffer(SPEC)
     past = [Past(round=n, rollouts=2, trajectories=(store(storage, f"round {n}", n),)) for n in (1, 2, 3)]
     load_rounds(kept, past[:2], {2: played(2)}, storage)
@@ -93,7 +93,7 @@ def test_buffers_of_several_runs_read_only_new_rounds():
     assert [firsts(buffer)[0] for buffer in first] == [120_000, 220_000, 320_000]
 
 
-def test_a_buffer_is_found_again_by_a_process_that_missed_rounds():
+def test_process_that_missed_rounds_finds_buffer_again():
     storage = ReadStorage()
     rounds = window(storage, "a", 1, 2, 3, 4)
     first = filled(rounds[:2], storage)
@@ -101,7 +101,7 @@ def test_a_buffer_is_found_again_by_a_process_that_missed_rounds():
     assert storage.asked == ["a 1", "a 2", "a 3", "a 4"]
 
 
-def test_the_buffer_used_last_stays_whatever_the_bound_and_the_others_are_dropped_oldest_first():
+def test_latest_buffer_stays_and_oldest_are_dropped_first():
     storage = ReadStorage()
     runs = [window(storage, name, 1) for name in ("a", "bb", "ccc")]
     first = [filled(rounds, storage) for rounds in runs]
@@ -115,7 +115,7 @@ def test_the_buffer_used_last_stays_whatever_the_bound_and_the_others_are_droppe
     assert replay_buffer_of(SPEC, runs[2]) is last
 
 
-def test_rounds_of_one_name_in_two_folders_are_two_buffers():
+def test_same_named_rounds_in_two_folders_are_separate():
     """The keys and the numbers of the rounds are equal, only the bytes are not."""
     here, there = ReadStorage(), ReadStorage()
     past = [
@@ -135,7 +135,7 @@ def test_a_buffer_of_another_task_is_not_used():
     assert replay_buffer_of(marked_rollouts.spec(), rounds) is not first
 
 
-def test_a_task_that_fails_while_it_fills_the_buffer_leaves_none():
+def test_task_that_fails_while_filling_leaves_no_buffer():
     storage = ReadStorage()
     rounds = window(storage, "a", 1, 2)
     first = filled(rounds[:1], storage)
@@ -146,7 +146,7 @@ def test_a_task_that_fails_while_it_fills_the_buffer_leaves_none():
     assert replay_buffer_of(SPEC, rounds) is not first
 
 
-def test_an_object_that_is_gone_leaves_the_buffer_whole():
+def test_missing_object_leaves_buffer_whole():
     storage, kept = ReadStorage(), ReplayBuffer(SPEC)
     past = [Past(round=n, rollouts=2, trajectories=(store(storage, f"round {n}", n),)) for n in (1, 2)]
     load_rounds(kept, past[:1], {}, storage)
@@ -191,7 +191,7 @@ PLACEMENTS = {
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("rule", PLACEMENTS)
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
-def test_a_process_that_keeps_its_buffer_learns_what_one_that_does_not_learns(name, rule):
+def test_process_with_kept_buffer_learns_the_same(name, rule):
     settings = (*OFF_POLICY, *PLACEMENTS[rule], f"algorithm.name={name}", f"placement.rule={rule}")
     cold, warm = NewProcesses(*settings).run(), OneProcess(*settings).run()
     assert cold.state.status == warm.state.status == "finished"
@@ -206,7 +206,7 @@ def test_a_larger_buffer_is_learned_from():
     assert worlds[0].weights != worlds[1].weights
 
 
-def test_a_buffer_smaller_than_a_round_learns_from_the_last_round():
+def test_too_small_buffer_learns_from_last_round():
     tiny, one = (
         OneProcess(*OFF_POLICY, f"algorithm.buffer_size={steps}", "algorithm.name=iql").run() for steps in (1, 20)
     )
@@ -241,7 +241,7 @@ def done(body):
     return answer
 
 
-def test_rounds_that_are_not_stored_yet_are_not_those_of_another_attempt():
+def test_unstored_rounds_are_not_those_of_other_attempt():
     """Two attempts of a task may play different episodes: only the stored one counts."""
     storage = MemoryStorage()
     state = started(storage)
@@ -256,7 +256,7 @@ def test_rounds_that_are_not_stored_yet_are_not_those_of_another_attempt():
     assert all(storage[key] == body for key, body in played_once.items())
 
 
-def test_a_task_of_several_rounds_stores_what_it_played_once_by_round():
+def test_task_of_several_rounds_stores_each_once():
     storage = MemoryStorage()
     answer = done(learn(msgspec.json.encode(whole_task(state=started(storage))), storage))
     assert list(answer.objects) == ["played", "policies", "learner"]

@@ -68,7 +68,7 @@ def arrays(step):
 
 
 @pytest.mark.parametrize("task", [*(EnvTask(name=name) for name in MPE), *PLAYED_AGAIN], ids=lambda task: task.name)
-def test_an_environment_that_goes_on_elsewhere_shows_the_same_bytes(task):
+def test_environment_continued_elsewhere_shows_same_bytes(task):
     one, other, kept = environment_of(task), environment_of(task), environment_of(task)
     actions, again = (np.random.default_rng(5) for _ in range(2))
     _, seen = play(one, one.reset(generator(1, "first")), FIRST, actions)
@@ -112,7 +112,7 @@ class Forgetful:
         self._inner.close()
 
 
-def test_an_environment_that_does_not_repeat_its_episode_is_named():
+def test_unrepeatable_environment_is_named():
     def legal(seen):
         return tuple(masks.argmax(axis=-1) for masks in seen.masks)
 
@@ -147,7 +147,7 @@ def keep(kept, task, rollout, round_=1):
     return environment
 
 
-def test_of_rollouts_that_come_in_turn_a_process_keeps_those_that_fit():
+def test_process_keeps_fitting_states_of_alternating_rollouts():
     kept = KeptEnvironments(4)
     first = [keep(kept, task_of((rollout,)), rollout, 1) for rollout in range(3)]
     assert [environment.closed for environment in first] == [False, False, True]
@@ -157,7 +157,7 @@ def test_of_rollouts_that_come_in_turn_a_process_keeps_those_that_fit():
     assert all(environment.closed for environment in again)
 
 
-def test_what_other_runs_or_earlier_rounds_left_makes_room():
+def test_leftovers_of_other_runs_make_room():
     kept = KeptEnvironments(4)
     other, old = keep(kept, task_of((0,), run="other"), 0, 7), keep(kept, task_of((0,)), 0, 1)
     new = keep(kept, task_of((1,)), 1, 2)
@@ -166,7 +166,7 @@ def test_what_other_runs_or_earlier_rounds_left_makes_room():
     assert (old.closed, new.closed, newest.closed) == (True, False, False)
 
 
-def test_a_process_with_little_memory_keeps_those_of_one_rollout_and_has_no_others_beside_them():
+def test_small_process_keeps_states_of_one_rollout():
     kept = KeptEnvironments(0)
     first = keep(kept, task_of((0, 1)), 0)
     assert keep(kept, task_of((0, 1)), 0) is first and not first.closed

@@ -120,7 +120,7 @@ def test_cuts_and_rollout_ends_keep_the_next_observation():
     np.testing.assert_array_equal(tensors["u00007/reward"][1].T, [[2, 4, 6, 2, 4], [2, 4, 6, 8, 10]])
 
 
-def test_returns_are_the_sums_of_the_rewards_of_finished_episodes():
+def test_returns_are_reward_sums_of_finished_episodes():
     environment = Scripted([3, 5])
     rollout = collect(environment, zero_policy(environment.spec, Team(groups=(0, 1))), 6, 1, 0, 0)
     # Environment 0: 1 + 2 + 3 = 6 for agent 0, twice. Environment 1: 15. Agent 1 gets double. Ends after steps 3, 5, 6.
@@ -155,14 +155,14 @@ class Wrong(Scripted):
         ("pays", "rollout 0: reward holds NaN or infinity"),
     ],
 )
-def test_what_an_environment_says_of_its_agents_is_checked_while_it_is_played(how, says, recwarn):
+def test_agent_information_of_environment_is_checked_while_playing(how, says, recwarn):
     environment = Wrong(how)
     with pytest.raises(EnvironmentFault, match=says):
         collect(environment, zero_policy(environment.spec, Team(groups=(0, 1))), 5, 1, 0, 0)
     assert not recwarn.list
 
 
-def test_a_return_that_is_not_finite_is_the_environment_s_fault():
+def test_return_not_finite_is_fault_of_environment():
     environment = Wrong("pays")
     environment.step, pay = lambda actions: replace(pay(actions), rewards=np.full((1, 2), np.inf)), environment.step
     policy = zero_policy(environment.spec, Team(groups=(0, 1)))
@@ -170,7 +170,7 @@ def test_a_return_that_is_not_finite_is_the_environment_s_fault():
         play(environment, policy, np.random.default_rng(0), True, 1).agent_returns()
 
 
-def test_the_same_address_gives_the_same_bytes_and_another_gives_others():
+def test_only_same_address_gives_same_bytes():
     first = toy_rollout().tensors
     assert same_bytes(first, toy_rollout().tensors)
     others = toy_rollout(seed=2).tensors, toy_rollout(round_=3).tensors
@@ -180,7 +180,7 @@ def test_the_same_address_gives_the_same_bytes_and_another_gives_others():
     assert not same_bytes(first, rollout)
 
 
-def test_actions_are_drawn_anew_for_every_seed_round_and_rollout_in_a_deterministic_env_task():
+def test_actions_are_drawn_anew_for_every_seed_round():
     taken = []
     for seed, round_, rollout in ((1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 1)):
         environment = Scripted([8, 8])
@@ -196,7 +196,7 @@ def test_a_rollout_shorter_than_an_episode_is_refused():
         sample_rollouts((0,), rollout_length=3)
 
 
-def test_agents_explore_as_a_task_says_and_within_their_masks():
+def test_agents_explore_as_task_says_within_masks():
     # Two of agent 0's three actions are legal while it is in play, so a random choice is the best one half of the time.
     plain, _ = sample_rollouts((0,), behaviour=Behaviour(kind="epsilon", amount=0.0), rollout_length=400)
     free, _ = sample_rollouts((0,), behaviour=Behaviour(kind="epsilon", amount=1.0), rollout_length=400)
@@ -215,7 +215,7 @@ def test_agents_explore_as_a_task_says_and_within_their_masks():
         assert abs(best[in_play].mean() - share) <= 5 * np.sqrt(share * (1 - share) / in_play.sum())
 
 
-def test_recorded_log_probabilities_belong_to_the_recorded_observations_masks_and_actions():
+def test_recorded_log_probabilities_match_recorded_observations_and_actions():
     tensors, weights = toy_rollout().tensors, toy_weights()
     for index, kind in enumerate(registry.spec(TOY).classes):
         for position, agent in enumerate(kind.agents):
@@ -229,7 +229,7 @@ def test_recorded_log_probabilities_belong_to_the_recorded_observations_masks_an
             np.testing.assert_allclose(found.numpy(), wanted.numpy(), atol=1e-5)
 
 
-def test_the_recorded_actions_played_again_give_the_recorded_observations_and_rewards():
+def test_replayed_actions_give_recorded_observations_and_rewards():
     tensors = toy_rollout(rollout=3).tensors
     environment = registry.make(TOY, 6)
     seen = environment.reset(generator(1, 2, "environment", 3))
@@ -264,7 +264,7 @@ def test_the_recorded_actions_played_again_give_the_recorded_observations_and_re
 
 
 @pytest.mark.parametrize("greedy", [True, False])
-def test_an_evaluation_counts_the_first_episode_of_every_environment_and_no_other(greedy):
+def test_evaluation_counts_only_first_episode_per_environment(greedy):
     environment = Scripted([2, 5, 3])
     policy = zero_policy(environment.spec, Team(groups=(0, 1)))
     episodes = play(environment, policy, np.random.default_rng(0), greedy, 3)
@@ -273,14 +273,14 @@ def test_an_evaluation_counts_the_first_episode_of_every_environment_and_no_othe
     assert sorted(episodes.env_metrics["steps"][0]) == [2, 3, 5]
 
 
-def test_an_evaluation_of_fewer_episodes_does_not_favour_the_short_ones():
+def test_evaluation_of_fewer_episodes_is_unbiased_by_length():
     environment = Scripted([5, 2, 3])
     episodes = play(environment, zero_policy(environment.spec, Team(groups=(0, 1))), np.random.default_rng(0), True, 2)
     # The first two environments last 5 and 2 steps. The third ends second and does not count.
     assert episodes.env_metrics["steps"][0] == [2, 5]
 
 
-def test_first_returns_are_in_the_order_of_the_environments():
+def test_first_returns_are_in_environment_order():
     """Agent a gets 1 to 3, 1, and 1 to 2 in the first episodes. The second environment ends two more."""
     environment, episodes = Scripted([3, 1, 2]), Episodes(3, 2)
     environment.reset(None)
@@ -289,7 +289,7 @@ def test_first_returns_are_in_the_order_of_the_environments():
     assert episodes.first_returns().tolist() == [[6, 12], [1, 2], [3, 6]]
 
 
-def test_a_figure_that_no_counted_episode_has_is_left_out():
+def test_metric_of_no_counted_episode_is_omitted():
     class Sparing(Scripted):
         """Reports the metric only of episodes with two steps."""
 

@@ -81,7 +81,7 @@ def answer(blobs, work, attempt=0):
     return ask(lambda body, store: serve(body, store, {InitialiseTask: work}), task, blobs)
 
 
-def test_an_answer_names_what_was_stored_and_counts_what_it_cost():
+def test_answer_names_stored_objects_and_counts_cost():
     blobs = Memory()
     done = answer(blobs, Work())
     first, last = blobs.objects[POLICIES], blobs.objects[LEARNER]
@@ -126,7 +126,7 @@ def test_every_attempt_writes_the_same_bytes():
 
 
 @pytest.mark.parametrize(("key", "attempt"), [(POLICIES, 0), (POLICIES, 1), (LEARNER, 0), (LEARNER, 1)])
-def test_an_object_of_another_task_under_the_key_is_refused(key, attempt):
+def test_object_of_other_task_under_key_is_refused(key, attempt):
     blobs = Memory(**{key: codec.encode({"x": np.zeros(1)}, TaskHeader(task="run/000009/other"))})
     failed = answer(blobs, Work(), attempt)
     message = f"{key} was written by task run/000009/other, not by {TASK.address.id}"
@@ -187,7 +187,7 @@ def test_a_task_of_another_function_is_refused():
     assert (failed.kind, failed.message) == ("request", "this function does not serve InitialiseTask")
 
 
-def test_objects_are_read_together_and_checked_against_their_references():
+def test_objects_are_read_together_and_checked():
     bodies = {key: codec.encode({key: np.array([n])}, TaskHeader(task="t")) for n, key in enumerate("ab")}
     refs = tuple(codec.reference(key, body) for key, body in bodies.items())
     assert {name: array.tolist() for name, array in read(Memory(**bodies), refs).items()} == {"a": [0], "b": [1]}
@@ -221,7 +221,7 @@ def one_round(blobs):
     return [(learn, TASK, drawn), (act, sampling, sampled), (learn, learning, learnt)]
 
 
-def test_a_round_of_real_tasks_is_answered_again_from_storage():
+def test_round_of_real_tasks_is_answered_from_storage():
     blobs = Memory()
     served = one_round(blobs)
     assert [sorted(done.objects) for *_, done in served] == [
@@ -238,7 +238,7 @@ def test_a_round_of_real_tasks_is_answered_again_from_storage():
     assert elsewhere.objects == stored
 
 
-def test_an_evaluation_stores_nothing_and_played_again_answers_the_same():
+def test_evaluation_stores_nothing_and_repeats_its_answer():
     blobs = Memory()
     policies = one_round(blobs)[-1][2].objects["policies"]
     before = dict(blobs.objects)
@@ -249,7 +249,7 @@ def test_an_evaluation_stores_nothing_and_played_again_answers_the_same():
     assert blobs.objects == before
 
 
-def test_a_last_object_that_was_cut_off_behind_its_header_is_corrupt():
+def test_object_truncated_after_header_is_corrupt():
     blobs, work = Memory(), Work()
     answer(blobs, work)
     blobs.objects[LEARNER] = blobs.objects[LEARNER][:-1]
@@ -258,7 +258,7 @@ def test_a_last_object_that_was_cut_off_behind_its_header_is_corrupt():
     assert failed.kind == "corrupt_object"
 
 
-def test_policies_that_lack_a_group_are_refused_in_one_line():
+def test_policies_that_lack_group_are_refused():
     blobs = Memory()
     initialised = ask(learn, TASK, blobs)
     policies = (initialised.objects["policies"],)
@@ -277,7 +277,7 @@ def header(**fields):
 LAST = Ref(key=LEARNER, sha256="", size=1)
 
 
-def test_a_stored_answer_is_of_the_kind_that_was_asked_for():
+def test_stored_answer_is_of_requested_kind():
     assert stored_answer(TASK, header(), LAST, Usage()).reply == InitialiseReply()
     with pytest.raises(CorruptObject, match="another kind of task"):
         stored_answer(TASK, header(reply=SampleReply(env_steps=10**9)), LAST, Usage())
@@ -286,6 +286,6 @@ def test_a_stored_answer_is_of_the_kind_that_was_asked_for():
 
 
 @pytest.mark.parametrize("key", ["state", "../elsewhere", "rounds/000001/initialise.policies.safetensors"])
-def test_a_stored_answer_names_no_object_that_its_task_did_not_make(key):
+def test_stored_answer_names_only_objects_of_task(key):
     with pytest.raises(CorruptObject, match="did not make"):
         stored_answer(TASK, header(objects={"policies": Ref(key=key, sha256="", size=1)}), LAST, Usage())

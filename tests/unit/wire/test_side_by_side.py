@@ -53,7 +53,7 @@ def logits(policy, values, blocks=1):
 @pytest.mark.parametrize("order", ["agents first", "copies first"])
 @pytest.mark.parametrize("sizes", [(36, 64, 64, 5), (7, 16, 3), (1, 1, 2), (130, 33, 9)], ids=str)
 @pytest.mark.parametrize("num_envs", NUM_ENVS)
-def test_a_block_of_environments_has_the_logits_that_it_has_alone(num_envs, sizes, order):
+def test_environment_block_has_logits_of_alone(num_envs, sizes, order):
     policy = six(sizes)
     for rollouts in (1, 2, 5, 50):
         values = np.random.default_rng(1).standard_normal((6, rollouts * num_envs, sizes[0]), dtype=np.float32)
@@ -83,7 +83,7 @@ def two_classes(num_envs, masked, seed):
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("rollouts", [2, 5])
-def test_a_block_of_any_size_draws_the_actions_that_it_draws_alone(rollouts, masked):
+def test_block_of_any_size_draws_same_actions(rollouts, masked):
     team = Team(groups=(0, 1, 2))
     for num_envs in range(1, 70):
         spec, seen, uniforms = two_classes(rollouts * num_envs, masked, num_envs)
@@ -141,7 +141,7 @@ def engines(name, num_envs, rollouts):
 
 @pytest.mark.parametrize("num_envs", NUM_ENVS)
 @pytest.mark.parametrize("name", ["spread", "spread of six", "adversary", "hunt"])
-def test_a_block_of_an_engine_has_the_bytes_of_an_engine_of_its_own(name, num_envs):
+def test_engine_block_has_bytes_of_own_engine(name, num_envs):
     rollouts, choices = 3, np.random.default_rng(0)
     joint, alone = engines(name, num_envs, rollouts)
     assert isinstance(joint, InBlocks)
@@ -168,7 +168,7 @@ def assert_same_blocks(seen, parts):
         assert bytes_of(values) == bytes_of(np.concatenate([part.values[index] for part in parts]))
 
 
-def test_an_engine_forgets_its_blocks_when_it_is_reset_as_one():
+def test_engine_forgets_blocks_when_reset_as_one():
     engine, other = (registry.make(TASKS["adversary"], 6) for _ in range(2))
     engine.reset_blocks([np.random.default_rng(seed) for seed in range(3)])
     one, two = (each.reset(np.random.default_rng(9)) for each in (engine, other))
@@ -176,7 +176,7 @@ def test_an_engine_forgets_its_blocks_when_it_is_reset_as_one():
 
 
 @pytest.mark.parametrize("blocks", [0, 2, 5])
-def test_environments_that_cannot_be_shared_out_equally_are_refused(blocks):
+def test_environments_not_equally_divisible_are_refused(blocks):
     engine = registry.make(TASKS["spread"], 3)
     with pytest.raises(ValueError, match=f"3 environments are not {blocks} equal blocks"):
         engine.reset_blocks([np.random.default_rng(0)] * blocks)
@@ -279,12 +279,12 @@ def assert_as_alone(task, rollouts, num_envs, steps):
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(("num_envs", "rollouts"), [(1, range(10)), (3, (4, 7, 8)), (64, (0, 1))])
 @pytest.mark.parametrize("name", TASKS)
-def test_an_invocation_gives_a_rollout_the_bytes_that_it_has_alone(name, num_envs, rollouts):
+def test_invocation_gives_rollout_its_separate_bytes(name, num_envs, rollouts):
     _, reply = assert_as_alone(TASKS[name], tuple(rollouts), num_envs, 30 if num_envs > 1 else 100)
     assert bool(reply.env_metrics) == (name == "toy")
 
 
-def test_no_more_environments_are_stepped_together_than_memory_is_meant_for(monkeypatch):
+def test_jointly_stepped_environments_stay_within_memory(monkeypatch):
     monkeypatch.setattr(handler, "ROWS", 5)
     environments, make = [], registry.make
 
@@ -329,7 +329,7 @@ def test_the_rollout_that_is_not_finite_is_named():
         collect_side_by_side(engine, policy, 3, 0, 0, (11, 12, 13))
 
 
-def test_what_a_policy_makes_that_is_not_finite_is_the_policys():
+def test_policy_output_not_finite_is_fault_of_policy():
     engine, team = registry.make(TASKS["spread"], 3), Team(groups=(0, 1, 2))
     made = {name: np.full_like(array, np.nan) for name, array in weights(engine.spec, team).items()}
     with pytest.raises(NotFinite, match="rollout 7: log_probability/0 holds NaN or infinity"):

@@ -62,7 +62,7 @@ def rows_of_round(run, round_):
 @pytest.mark.parametrize(
     ("lag", "rule"), [(0, "placement.rule=split"), (0, "placement.rule=packed"), (2, "placement.rule=split")]
 )
-def test_every_row_is_learned_from_as_late_as_the_lag_says_and_once_by_every_stage_of_a_group(lag, rule):
+def test_every_row_is_learned_once_at_its_lag(lag, rule):
     run = Read("algorithm.name=ippo", f"pipeline.lag={lag}", rule).run()
     times = Counter()
     for request, rows, _ in run.learned:
@@ -76,7 +76,7 @@ def test_every_row_is_learned_from_as_late_as_the_lag_says_and_once_by_every_sta
 
 
 @pytest.mark.parametrize("lag", [0, 2])
-def test_a_replay_buffer_ends_with_the_rows_that_the_lag_says_and_holds_as_many_before_as_fit(lag):
+def test_replay_buffer_ends_with_rows_of_lag(lag):
     run = Read(*REPLAY, BUFFER, f"pipeline.lag={lag}").run()
     assert {request.address.round for request, _, _ in run.learned} == set(range(lag, 5))
     for request, rows, replayed in run.learned:
@@ -86,7 +86,7 @@ def test_a_replay_buffer_ends_with_the_rows_that_the_lag_says_and_holds_as_many_
     assert run.played_by == {round_: run.acted_by[round_] for round_ in range(5 - lag)}
 
 
-def test_partial_gradients_read_every_row_of_the_round_once():
+def test_partial_gradients_read_every_row_once():
     run = Read(
         "algorithm.name=ippo", "algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.micro_batch=2"
     ).run()

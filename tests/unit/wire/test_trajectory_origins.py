@@ -61,7 +61,7 @@ def learner(store, state, trajectories, round_=4, **fields):
     )  # fmt: skip
 
 
-def test_a_trajectory_names_its_round_and_the_hash_of_its_policies_whatever_objects_hold_them():
+def test_trajectory_names_round_and_hash_of_policies():
     store = Store()
     first = store.started()
     tensors = store.tensors(first["policies"])
@@ -80,7 +80,7 @@ def test_a_trajectory_names_its_round_and_the_hash_of_its_policies_whatever_obje
     assert policies_sha256({**tensors, "policy/g02/b0": np.ones(3)}, TEAM) == policies_sha256(tensors, TEAM)
 
 
-def test_a_task_of_several_rounds_names_each_with_the_policies_that_separate_tasks_name():
+def test_chained_task_names_policies_like_separate_tasks():
     store = Store()
     first = store.started()
     whole = store.done(
@@ -111,7 +111,7 @@ def test_in_a_match_both_sides_are_named():
     assert store.origins(ref) == (Origin(round=4, policies=own),)
 
 
-def test_rollouts_of_a_dataset_name_its_hash_and_no_policies():
+def test_dataset_rollouts_name_hash_and_no_policies():
     store = Store()
     first = store.started()
     columns = tensors_below(store.tensors(store.sampled((first["policies"],), round_=0)), "u00000/")
@@ -123,7 +123,7 @@ def test_rollouts_of_a_dataset_name_its_hash_and_no_policies():
 
 
 @pytest.mark.parametrize("place", ["round", "past"])
-def test_data_of_another_round_than_was_promised_is_refused_in_one_line(place):
+def test_data_of_unpromised_round_is_refused(place):
     store = Store()
     first = store.started()
     state, three, four = tuple(first.values()), *(store.sampled((first["policies"],), round_) for round_ in (3, 4))
@@ -137,7 +137,7 @@ def test_data_of_another_round_than_was_promised_is_refused_in_one_line(place):
     assert answer.message == f"{wrong.key} was sampled in round 3; round {promised} was to be read"
 
 
-def test_a_task_that_learns_from_an_earlier_round_refuses_its_own_and_any_other():
+def test_lagged_task_refuses_its_own_round():
     store = Store()
     first = store.started()
     state = tuple(first.values())
@@ -150,7 +150,7 @@ def test_a_task_that_learns_from_an_earlier_round_refuses_its_own_and_any_other(
         assert answer.message == (f"{sampled[round_].key} was sampled in round {round_}; round 2 was to be read")
 
 
-def test_data_of_a_round_that_two_versions_played_is_refused():
+def test_data_of_two_policy_versions_is_refused():
     store = Store()
     first = store.started()
     tensors = {name: array + 1 for name, array in store.tensors(first["policies"]).items()}

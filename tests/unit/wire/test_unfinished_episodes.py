@@ -62,7 +62,7 @@ def of_round(replies):
 @pytest.mark.parametrize(
     ("kinds", "steps"), [(SHORT_AND_LONG, 4), (SHORT_AND_LONG, 7), (LONG_IS_BAD, 5), (LONG_IS_BAD, 6)]
 )
-def test_means_over_the_episodes_of_a_round_are_those_of_an_episode(kinds, steps):
+def test_round_means_equal_means_over_episodes(kinds, steps):
     sequences = len(kinds.split(",")) ** steps
     found = of_round([sampled(kinds, steps, sequences, first=0)])
     team, agents, won = expected(kinds)
@@ -73,7 +73,7 @@ def test_means_over_the_episodes_of_a_round_are_those_of_an_episode(kinds, steps
     assert abs(found.returns.mean() - team) > 1
 
 
-def test_a_rollout_whose_episodes_are_short_weighs_as_much_as_any_other():
+def test_rollout_with_short_episodes_weighs_as_others():
     one_by_one = [sampled(SHORT_AND_LONG, 6, 4, first=first) for first in range(0, 2**6, 4)]
     assert len({len(reply.returns) for reply in one_by_one}) > 3
     found = of_round(one_by_one)
@@ -82,7 +82,7 @@ def test_a_rollout_whose_episodes_are_short_weighs_as_much_as_any_other():
     assert found.env_metrics == {"win": pytest.approx(0.5, rel=1e-12)}
 
 
-def test_how_rollouts_are_assigned_to_tasks_changes_no_bit():
+def test_assignment_of_rollouts_changes_no_bit():
     apart = of_round([sampled(LONG_IS_BAD, 7, 3, (rollout,)) for rollout in range(6)])
     packed = of_round([sampled(LONG_IS_BAD, 7, 3, (0, 1)), sampled(LONG_IS_BAD, 7, 3, (2, 3, 4, 5))])
     assert apart.agent_returns == packed.agent_returns and apart.return_mean == packed.return_mean
@@ -90,7 +90,7 @@ def test_how_rollouts_are_assigned_to_tasks_changes_no_bit():
     assert apart.env_metrics == pytest.approx(packed.env_metrics)
 
 
-def test_where_all_environments_finish_as_many_episodes_these_weigh_alike_to_the_last_bit():
+def test_equal_episode_counts_give_equal_weights_exactly():
     replies = [sampled(ALIKE, 9, 5, (rollout, rollout + 1), horizon=4) for rollout in (0, 2)]
     assert all(reply.weights == () for reply in replies)
     found, returns = of_round(replies), np.array([value for reply in replies for value in reply.returns])
@@ -102,7 +102,7 @@ def test_where_all_environments_finish_as_many_episodes_these_weigh_alike_to_the
     assert found.env_metrics == {"win": float(np.average(wins, weights=[30, 30]))}
 
 
-def test_the_weights_of_two_environments_are_worked_out_by_hand():
+def test_weights_of_two_environments_equal_hand_computation():
     # The first plays a short episode and a long one (0 after step 1, 100 after step 5), the second a long one (100
     # after step 4), and leaves another unfinished.
     reply = sampled(SHORT_AND_LONG, 5, 2, first=2)
@@ -114,12 +114,12 @@ def test_the_weights_of_two_environments_are_worked_out_by_hand():
     assert (found.return_mean, found.return_sd) == (75.0, pytest.approx(math.sqrt(5625 / 1.875)))
 
 
-def test_episodes_that_go_on_in_the_next_round_are_counted_once_each_where_they_end():
+def test_continued_episodes_count_once_at_their_end():
     reply = sampled(SHORT_AND_LONG, 3, 8, fragments=True)
     assert reply.weights == () and set(reply.returns) == {0.0}  # a long one needs four steps
     assert RoundReplies((reply,), (), whole=False).weights.tolist() == [1.0] * len(reply.returns)
 
 
-def test_an_episode_longer_than_the_horizon_is_the_environment_s_fault():
+def test_episode_beyond_horizon_is_fault_of_environment():
     with pytest.raises(EnvironmentFault, match="did not finish an episode"):
         sampled("9:1:1:1", 5, 2, horizon=5)

@@ -37,7 +37,7 @@ def value(storage, ref):
     return array
 
 
-def test_what_a_task_writes_into_its_arrays_the_next_task_does_not_see():
+def test_arrays_changed_by_task_are_hidden_from_next():
     storage = ReadStorage()
     ref = stored(storage, "k", 1)
     for _ in range(3):
@@ -46,7 +46,7 @@ def test_what_a_task_writes_into_its_arrays_the_next_task_does_not_see():
         array[:] = 7  # as in a process that keeps nothing
 
 
-def test_an_object_of_another_run_under_the_same_key_is_not_confused():
+def test_object_of_other_run_is_not_confused():
     here, there = ReadStorage(), ReadStorage()
     one, two = stored(here, "k", 1), stored(there, "k", 2)
     for _ in range(2):
@@ -54,7 +54,7 @@ def test_an_object_of_another_run_under_the_same_key_is_not_confused():
     assert len(here.asked) == len(there.asked) == 1
 
 
-def test_a_foreign_object_under_a_key_is_refused_warm_and_cold():
+def test_foreign_object_is_refused_warm_and_cold():
     storage = ReadStorage()
     ref = stored(storage, "k", 1)
     value(storage, ref)
@@ -65,7 +65,7 @@ def test_a_foreign_object_under_a_key_is_refused_warm_and_cold():
 
 
 @pytest.mark.parametrize("damaged", [encoded(1)[:-1], encoded(1)[:-1] + b"\x07", b"", None])
-def test_damage_of_the_stored_object_is_found_before_it_is_kept_and_harmless_after(damaged):
+def test_damaged_object_is_found_before_it_is_cached(damaged):
     storage = ReadStorage()
     ref = stored(storage, "k", 1)
 
@@ -112,7 +112,7 @@ def test_what_is_kept_cannot_be_written_to():
         st.tuples(st.sampled_from(["read", "write", "damage", "overwrite array"]), st.integers(0, 5)), max_size=40
     )
 )
-def test_any_sequence_gives_the_bytes_of_a_cold_read_or_its_error(bound, steps):
+def test_any_sequence_equals_cold_reads(bound, steps):
     """A warm read may give the right bytes where a cold one fails, because storage was damaged. Never others."""
     WARM.clear()
     WARM.bound = bound
@@ -146,7 +146,7 @@ def served(work, storage):
     return msgspec.json.decode(serve(msgspec.json.encode(TASK), storage, {InitialiseTask: work}), type=Answer)
 
 
-def test_what_a_task_writes_the_next_reads_without_storage_and_it_is_not_billed():
+def test_next_task_reads_written_values_unbilled():
     storage = ReadStorage()
     tensors = {"policy/g00": np.ones(3, np.float32)}
     written = served(lambda task, blobs: ([Output("learner", tensors)], InitialiseReply()), storage)
@@ -163,7 +163,7 @@ def test_what_a_task_writes_the_next_reads_without_storage_and_it_is_not_billed(
     assert len(storage.asked) == 1
 
 
-def test_a_deployed_function_keeps_what_lasts_and_nothing_that_it_read_or_wrote_otherwise():
+def test_deployed_function_keeps_only_lasting_values():
     """Which environment serves a task is chance, so only what all tasks of a run need again may save reads."""
     WARM.keeps_objects = False
     storage = ReadStorage()
@@ -180,12 +180,12 @@ def test_a_deployed_function_keeps_what_lasts_and_nothing_that_it_read_or_wrote_
     assert len(storage.asked) == 5
 
 
-def test_a_process_is_a_deployed_function_where_lambda_says_how_much_memory_it_has():
+def test_lambda_memory_variable_marks_deployed_function():
     assert not keeps_objects({"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024"})
     assert keeps_objects({})
 
 
-def test_the_value_not_used_for_the_longest_time_is_dropped_first():
+def test_least_recently_used_value_is_dropped_first():
     cache = WarmCache(10)
     for content in "abc":
         cache.keep(content, content, 3)
@@ -195,7 +195,7 @@ def test_the_value_not_used_for_the_longest_time_is_dropped_first():
     assert cache.held_bytes == 9
 
 
-def test_a_value_larger_than_the_bound_is_not_kept_and_drops_nothing():
+def test_value_beyond_bound_is_not_kept():
     cache = WarmCache(10)
     cache.keep("a", "a", 3)
     cache.keep("b", "b", 11)
@@ -220,7 +220,7 @@ def test_one_value_is_spared_until_another_is():
         st.tuples(st.sampled_from(["keep", "spare", "get", "take"]), st.integers(0, 5), st.integers(0, 12)), max_size=60
     )
 )
-def test_the_bytes_held_are_those_of_the_values_and_never_above_the_bound(steps):
+def test_held_bytes_are_counted_and_bounded(steps):
     cache, sizes, spared = WarmCache(20), {}, None
     for step, content, size in steps:
         if step in ("keep", "spare"):
@@ -234,6 +234,6 @@ def test_the_bytes_held_are_those_of_the_values_and_never_above_the_bound(steps)
         assert cache.held_bytes == sum(sizes[each] for each in there if each != spared) <= 20
 
 
-def test_the_bound_is_a_share_of_a_lambda_functions_memory():
+def test_bound_is_share_of_lambda_memory():
     assert bound_of({"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024"}) == 64 << 20
     assert bound_of({}) == 32 << 20

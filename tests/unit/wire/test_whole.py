@@ -111,7 +111,7 @@ def whole(name, scene):
 @pytest.mark.parametrize(("rule", "per_invocation"), [("packed", 3), ("fused", 1), ("split", 2)])
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.parametrize("name", ["ippo", "mappo"])
-def test_rounds_in_one_function_give_the_bytes_of_functions_of_their_own(name, scene, rule, per_invocation):
+def test_chained_rounds_give_bytes_of_separate_functions(name, scene, rule, per_invocation):
     together, done = whole(name, scene)
     run = Run(name, scene)
     for number in range(ROUNDS):
@@ -138,7 +138,7 @@ def test_rounds_in_one_function_give_the_bytes_of_functions_of_their_own(name, s
         assert found[key].tobytes() == array.tobytes(), key
 
 
-def test_one_object_of_policies_and_one_of_the_rest_leave_the_function():
+def test_function_outputs_policies_and_rest_as_two_objects():
     run, done = whole("mappo", "shared")
     policies, learner = (codec.decode(run.blobs[done.objects[kind].key], "") for kind in ("policies", "learner"))
     assert list(done.objects) == ["policies", "learner"]
@@ -151,7 +151,7 @@ def test_one_object_of_policies_and_one_of_the_rest_leave_the_function():
     assert not [key for key in run.blobs if "trajectory" in key]
 
 
-def test_a_round_begins_where_the_one_before_it_ended():
+def test_round_begins_at_end_of_previous():
     run, done = whole("ippo", "with identity")
     other = Run("ippo", "with identity")
     first = other.done(learn, other.whole(behaviours=(Behaviour(),)))
