@@ -1,4 +1,4 @@
-"""`marless.resources.local`: what environments ask, without a run."""
+"""`marless.resources.local`: environments ask resources without a run."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -88,7 +88,7 @@ def test_the_check_of_environments_asks_it():
         parallel = as_pettingzoo(EnvTask(name="matrix/climbing", judge="judge"))
         parallel.reset(seed=1)
         _, graded, *_ = parallel.step(dict.fromkeys(parallel.agents, 0))
-    assert graded["agent_0"] != 11  # what the matrix pays
+    assert graded["agent_0"] != 11  # the payoff of the matrix
 
 
 def test_cached_answers_stay_in_named_folder(tmp_path, calls):

@@ -1,4 +1,4 @@
-"""Games of turns, learned by self-play: what the policies win against play that did not learn, over all seeds."""
+"""Games of turns, learned by self-play: the trained policies beat untrained play over all seeds."""
 
 from pathlib import Path
 

@@ -1,5 +1,4 @@
-"""The plateau warning keeps what `marless.reports.plateau` promises: false alarms and power on simulated
-shapes."""
+"""The plateau warning keeps the promises of `marless.reports.plateau`: false alarms and power on simulated shapes."""
 
 import math
 
@@ -36,7 +35,7 @@ def allowed(rate):
 
 
 def flat(found):
-    """Whether the warning reports that the return stopped rising, not that it never rose."""
+    """Return True if the warning says that the return stopped rising."""
     return found.rounds <= found.of / 2
 
 

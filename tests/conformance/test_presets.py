@@ -1,6 +1,7 @@
 """Presets of published cells, trained for a part of their steps: they learn.
 
-Random play returns -79, standing still -72.4. The bars are below what a first run, seed 1, had passed by then.
+Random play returns -79, standing still -72.4. The bars are below the return that a first run with seed 1 had passed by
+then.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Simulated makespans against real ones, of the same recorded run and of another one, medians of five runs."""
+"""Simulated makespans against real ones, for the same recorded run and for another one, as medians of five runs."""
 
 import os
 import statistics

@@ -1,4 +1,4 @@
-"""32 runs on one pool have the weights of each alone, whatever happens to the pool and beside them."""
+"""32 runs on one pool have the weights of separate runs, even if processes of the pool die."""
 
 import os
 import random
@@ -91,7 +91,7 @@ def test_one_of_each_bad_neighbour_is_beside_them(tmp_path, alone):
 
 
 def test_run_that_fills_disk_delays_others(tmp_path, alone):
-    """On a small disk; all stop in order, and go on to the same weights when there is room."""
+    """On a small disk, all runs stop in order. They continue to the same weights when there is room."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(disk)]

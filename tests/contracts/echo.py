@@ -36,7 +36,7 @@ class AttemptTimedOut(Exception):
 
 def handle(body: bytes, blobs: Blobs) -> bytes:
     task = json.loads(body)
-    if "stream" in task:  # of a real evaluation, which may name what it reads
+    if "stream" in task:  # of a real evaluation, with the names of its inputs
         task = json.loads(task["stream"])
     answer = _DEEDS[task["deed"]](task["argument"], blobs)
     return answer if answer is UNSPEAKABLE else json.dumps(answer).encode()

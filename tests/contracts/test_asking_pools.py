@@ -132,7 +132,7 @@ def test_task_clock_pauses_while_waiting(lane):
     begin(run, "late", ["ask", "judge", ["0.3"]], ["sleep", 60], timeout_s=2.0)
     report = collect(run, 1)["late"]
     assert report.outcome == "timeout"
-    assert report.duration_ms + report.init_ms >= 2300.0  # what it waited, and 2 s of its own
+    assert report.duration_ms + report.init_ms >= 2300.0  # its wait, and 2 s of work
 
 
 def test_waiting_task_keeps_slot_and_frees_core(tmp_path):
@@ -447,7 +447,7 @@ def test_questions_of_dead_task_are_reported_unless_cached(pool, lane, tmp_path)
         ["ask", "judge", ["0.1 first"]],
         ["ask", "judge", ["held second"] * 3],
     )
-    begun(4, pool.wait)  # the last one waits for a slot
+    begun(4, pool.wait)  # the third question waits for a slot
     os.kill(pids(FileStorage(tmp_path / "run"), 1)[0], signal.SIGKILL)
     report = collect(run, 1)["task"]
     assert list(report.call_use) == ["judge"]

@@ -92,7 +92,7 @@ def test_a_worker_starts_only_when_none_is_idle(pool):
 
 @on_linux
 def test_others_use_core_freed_by_worker_thread(pool):
-    assert json.loads(ask(pool, "allocate in threads", 8).body) < 60  # 160 where each has memory of its own
+    assert json.loads(ask(pool, "allocate in threads", 8).body) < 60  # 160 with separate memory for each thread
 
 
 def test_tasks_wait_their_turn_in_order(tmp_path, local_invokers):
@@ -143,7 +143,7 @@ def test_load_time_of_task_is_not_expected_again(tmp_path, local_invokers):
         for number in (1, 2):
             lane.invoke(attempt(f"a/{number:06}/learn/x"))
         [waiting] = lane.waiting.first()
-        assert waiting.expected_s < 0.7  # it slept for a second, of which it may have loaded for 0.9
+        assert waiting.expected_s < 0.7  # of its second asleep, 0.9 s may have been loading
 
 
 def test_workers_have_nothing_of_the_coordinator_s_memory(pool):
@@ -174,7 +174,7 @@ def test_workers_continue_without_zygote_and_next_is_replaced(pool, tmp_path):
     assert said(reports["a"]) == "slept"
     assert said(reports["b"]) not in (zygote, os.getpid(), 1)
     began = time.monotonic()
-    pool.close()  # nobody waits for the end of a worker that nobody can tell
+    pool.close()  # close does not wait for a worker of unknown state
     assert time.monotonic() - began < 10
 
 

@@ -146,8 +146,8 @@ def test_detached_run_bill_equals_account_counts(place, marless, finished):
     tail = 2
     assert 0 <= sum(read.values()) - tail - bill["ledger reads"] <= 9 * idle
     for role in DEPLOYED:
-        # Asynchronous functions measure themselves. The next turn in an idle turn's environment bills its compute.
-        # Without a next turn, it is on no bill. It is no longer than the longest turns.
+        # Asynchronous functions measure themselves. The next turn in an idle turn's environment bills its compute. If
+        # no turn follows, its compute is missing in the bill. It is no longer than the longest turns.
         most_s, off_s = unseen_gb_s(counted, role), counted.gb_s(role) - bill[f"{role} compute"]
         idle_s = sum(counted.longest_gb_s(role, idle)) if role == "coordinator" else 0
         assert counted.invocations(role) and -most_s < off_s < most_s + idle_s, role

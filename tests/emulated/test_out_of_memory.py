@@ -1,4 +1,4 @@
-"""Runs whose learner runs out of memory end after their attempts, with a problem that says where to look."""
+"""A run ends after its learner's attempts run out of memory, with a problem that says where to look."""
 
 import sys
 

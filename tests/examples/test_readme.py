@@ -1,7 +1,7 @@
-"""The commands of README.md are a session: in a fresh clone each line works after those before it.
+"""The commands of README.md are a session: in a fresh clone each line works after the lines before it.
 
-The quick test types the lines of the first part with tiny settings, in this process; the slow one types all of them in
-bash as they stand, in a clone whose path has a space, and runs the Python beside them.
+The quick test types the lines of the first part in this process, with tiny settings. The slow test types all lines
+unchanged in bash, in a clone with a space in its path. It also runs the Python blocks.
 """
 
 import os
@@ -28,7 +28,7 @@ _EXTRAS = {"examples/relay.toml": "language", "relay": "language"}
 
 
 def blocks():
-    """The blocks of README.md that somebody types or runs, in order: a language, '' for a shell, and the text."""
+    """The blocks of README.md that a reader types or runs, in order: a language ('' for a shell) and the text."""
     text = (ROOT / "README.md").read_text("utf-8")
     return [
         (language, body)
@@ -46,7 +46,7 @@ def commands():
 
 
 def local_commands():
-    """Those of `marless` before the part about AWS, which needs a deployment."""
+    """The blocks in `marless` before the part about AWS, which needs a deployment."""
     lines = commands()
     return [line for line in lines[: lines.index("make install BACKEND=emulated")] if line.startswith("marless ")]
 

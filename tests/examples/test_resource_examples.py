@@ -1,4 +1,5 @@
-"""What the examples of resources compute, against figures by hand; whole runs of them are in test_resource_runs.py."""
+"""The examples of resources compute the figures that are calculated by hand here. test_resource_runs.py trains whole
+runs."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The configurations whose environments ask resources are trained as they stand, with less of everything."""
+"""Example configurations with resources are trained unchanged, except for smaller sizes."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What tests of the AWS adapters share."""
+"""Fixtures for tests of the AWS adapters."""
 
 import dataclasses
 

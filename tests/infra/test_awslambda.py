@@ -17,7 +17,7 @@ from stand_in import answer, json_error, standing, unheard
 from marless.infra.aws.awslambda import EventInvoker, LambdaInvoker
 from marless.infra.aws.clients import Cloud
 
-# As in the developer guide, "Log and monitor Python Lambda functions".
+# From the developer guide, "Log and monitor Python Lambda functions".
 REPORT = (
     "REPORT RequestId: 8f507cfc-xmpl-4697-b07a-ac58fc914c95\tDuration: 15.74 ms\tBilled Duration: 147 ms\t"
     "Memory Size: 128 MB\tMax Memory Used: 56 MB\tInit Duration: 130.49 ms\t"

@@ -1,4 +1,4 @@
-"""Deployment and teardown in an emulated account, whose contents are then listed."""
+"""Deployment and teardown in an emulated account, checked by lists of its contents."""
 
 import hashlib
 import json
@@ -173,7 +173,7 @@ def test_changed_functions_get_versions_and_earlier_versions_stay(cloud):
     first, said = deploy(cloud, NAME, {}), []
     assert deploy(cloud, NAME, {}, say=said.append) == first
     assert said[-1] == f"stack {STACK} is up to date"
-    # Explicit defaults, and parameters that no function depends on, publish nothing.
+    # Explicit defaults and unused parameters publish nothing.
     usual = template.defaults(template.text())
     beside = {"MonthlyBudget": "7", "EventAge": "600", "LogRetention": "7", "WorkerConcurrency": "2"}
     assert deploy(cloud, NAME, {**usual, **beside, "AlarmEmail": "someone@example.com"}).functions == first.functions
@@ -234,7 +234,7 @@ def test_resource_function_has_pinned_version_and_reserved_slots(cloud):
     version = f"arn:aws:lambda:us-east-1:{ACCOUNT_NUMBER}:function:{name}:1"
     assert json.loads(found[ASKABLE])["judge"] == {"function": version, "slots": 3, "timeout_s": 10, "attempts": 3}
 
-    # Who asks gets the new version; who does not keeps its own.
+    # Functions that ask get the new version. The others keep their version.
     deploy(cloud, NAME, {PARAMETER: to_parameter({"judge": replace(judge, timeout_s=20.0)})})
     assert versions(cloud) == {**of_every(["1", "2"]), "coordinator": ["1"]}
     again = client.get_function_configuration(FunctionName=f"{STACK}-actor")["Environment"]["Variables"]

@@ -176,7 +176,7 @@ def test_a_stale_commit_leaves_no_object_behind(ledger, spill):
 
 
 class Mortal:
-    """Storage whose process dies at a call."""
+    """Storage that ends its process at a call."""
 
     def __init__(self, storage, at):
         self._storage, self._at = storage, at

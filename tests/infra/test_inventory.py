@@ -36,7 +36,7 @@ def resources():
 
 @pytest.fixture(scope="module")
 def with_image():
-    """The resources of a deployment whose learner is a container image."""
+    """The resources of a deployment with a learner in a container image."""
     code = {**CODE, "learner": "123456789012.dkr.ecr.us-east-1.amazonaws.com/marless/a:0123"}
     return translate(template.fill_in(template.text(), code, OPTIONS), OPTIONS, "us-east-1")["Resources"]
 

@@ -1,4 +1,4 @@
-"""The learner's image reaches a registry; a script stands in for the container engine."""
+"""The learner's image reaches a registry. A script replaces the container engine."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from marless.infra.packaging import containers
 from marless.infra.packaging.containers import ContainerFault
 
 ACCOUNT = "123456789012"
-# Notes how it was called. Refuses what is in REFUSED, as docker's command line does; fails what is in FAILS.
+# Notes how it was called. Refuses the flags in REFUSED, like docker's command line. Fails the command in FAILS.
 ENGINE = f"""#!{sys.executable}
 import json, os, sys
 with open(os.environ["CALLS"], "a") as file:
@@ -75,7 +75,7 @@ def test_image_is_built_and_pushed_once_and_kept(cloud, engine, tmp_path):
     assert kept["imageScanningConfiguration"] == {"scanOnPush": True}
     assert kept["imageTagMutability"] == "IMMUTABLE"
 
-    # What the engine does not do here: the image arrives.
+    # The image arrives, which this engine leaves out.
     registry.put_image(repositoryName="marless/team", imageManifest=manifest("a" * 64), imageTag="0123abcd")
     said.clear()
     assert of_team(cloud, packages, said.append)["learner"] == address

@@ -152,8 +152,8 @@ def test_resent_requests_count_with_their_maximum(service):
 
 KEY = {"scope": {"S": "sets/a/b"}, "item": {"S": "1"}}
 QUERY = {"KeyConditionExpression": "a = :a", "ExpressionAttributeValues": {":a": {"S": "b"}}}
-# An item has at most 400 KB, a page of a query 1 MB, the answer of BatchGetItem 16 MB of 100 items, each rounded up
-# (developer guide, "Constraints"; API reference, `Query` and `BatchGetItem`).
+# Limits: 400 KB per item, 1 MB per page of a query, 16 MB and 100 items per answer of BatchGetItem. Items are rounded
+# up (developer guide, "Constraints", and API reference, `Query` and `BatchGetItem`).
 LARGEST = {
     "GetItem": (lambda table: table.get_item(TableName="any", Key=KEY), Requests(read_units=100)),
     "Query": (lambda table: table.query(TableName="any", **QUERY), Requests(read_units=256)),
@@ -173,8 +173,8 @@ def test_repeated_request_with_unknown_items_counts_as_largest(service, operatio
     assert service.cloud.retries.take() == most
 
 
-# The next two tests ask until the network noticed a silence: on a busy machine it may look at a connection only when
-# the next request is there already.
+# The next two tests ask until the network has noticed a silence. On a busy machine it may notice only after the next
+# request.
 @ON_LINUX
 def test_long_silent_connection_is_kept_by_probes(service, app):
     service.network.conditions = Conditions(forget_after_s=0.05)

@@ -1,4 +1,5 @@
-"""A stack whose functions or schedules could not work on AWS is refused by name; the shipped template is not."""
+"""A stack with functions or schedules that could not work on AWS is refused by name. The shipped template is
+accepted."""
 
 import pytest
 from emulated_accounts import living
@@ -61,7 +62,7 @@ def cloud(tmp_path_factory):
 
 
 def changed(*replacements):
-    """The shipped template, each of whose first occurrences of a text is replaced."""
+    """Return the shipped template with the first occurrence of each text replaced."""
     text = template.text()
     for old, new in replacements:
         assert old in text
@@ -164,7 +165,7 @@ def test_vpc_functions_need_role_for_network_interfaces(cloud):
 
 
 def test_shipped_template_deploys_and_bad_update_rolls_back(cloud):
-    # The last test of this file: it leaves a stack, and the other tests' refusals are those of a first deployment.
+    # The last test of this file, because it leaves a stack. The other tests expect the refusals of a first deployment.
     before = deploy(cloud, "someone", {})
     with pytest.raises(DeploymentFault, match=r"is UPDATE_ROLLBACK_COMPLETE: Actor .* does not trust lambda"):
         deploy(cloud, "someone", {}, template=changed(("Service: lambda", "Service: ecs-tasks")))

@@ -1,4 +1,4 @@
-"""Who asks a resource's function, against a Lambda that throttles."""
+"""A caller asks a resource's function, and Lambda throttles it."""
 
 import threading
 

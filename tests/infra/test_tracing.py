@@ -1,4 +1,4 @@
-"""Tracing is an option: a deployment without it does not import its SDK; one with it works with and without a listener.
+"""Tracing is an option. A deployment without it skips the SDK. With it, functions work even without a listener.
 
 Segments follow the X-Ray developer guide, "Sending trace data to X-Ray" and "X-Ray segment documents".
 """
@@ -18,7 +18,7 @@ from marless.functions.messages.actor import DescribeTask
 from marless.infra.packaging.package_build import ENTRIES, ROOT
 from scripts.functions_at_work import TASK, account, order
 
-# What Lambda's runtime does: it imports the entry, then sets the trace header for each event.
+# Act like Lambda's runtime: import the entry, then set the trace header for each event.
 _PROGRAM = """
 import importlib, json, os, sys, types
 context = types.SimpleNamespace(
@@ -52,7 +52,7 @@ def variables() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def daemon() -> Iterator[socket.socket]:
-    """The socket of Lambda's X-Ray daemon, which buffers what a function sent before it ended."""
+    """The socket of Lambda's X-Ray daemon, which buffers the segments that a function sent before it ended."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listening:
         listening.bind(("127.0.0.1", 0))
         listening.setblocking(False)

@@ -37,7 +37,7 @@ def crash(body, blobs):
 
 
 def context(request_id):
-    """Of Lambda's context object what is logged (Lambda developer guide, "Python context object")."""
+    """The logged fields of Lambda's context object (Lambda developer guide, "Python context object")."""
     return SimpleNamespace(
         function_name="marless-default-actor",
         function_version="7",

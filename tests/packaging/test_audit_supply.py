@@ -1,4 +1,4 @@
-"""The audit of what packages are made of: contents against the bill of materials, and known vulnerabilities."""
+"""The audit of packages: contents against the bill of materials, and known vulnerabilities."""
 
 from importlib.metadata import version
 

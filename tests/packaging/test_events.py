@@ -1,4 +1,4 @@
-"""The sample events are those of the functions: decoded as requests, and answered by the handlers."""
+"""The sample events fit the functions: they are decoded as requests, and the handlers answer them."""
 
 import json
 from importlib import import_module

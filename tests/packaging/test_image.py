@@ -62,7 +62,7 @@ def test_image_has_python_and_processor_of_packages():
     assert found["CMD"] == f'["{ENTRIES["learner"]}.handler"]'
     # A dated tag is immutable. "3.12-arm64" moves.
     assert found["FROM"].startswith(f"public.ecr.aws/lambda/python:{PYTHON}.20")
-    # Whoever could move the tag could not move the digest.
+    # Moving the tag does not change the digest.
     assert re.search(r"-arm64@sha256:[0-9a-f]{64}$", found["FROM"])
 
 

@@ -1,4 +1,4 @@
-"""Functions' packages: their contents, exclusions and refusals; pip installs fake wheels, without a network."""
+"""Functions' packages: their contents, exclusions and refusals. pip installs fake wheels without a network."""
 
 import hashlib
 import importlib.metadata
@@ -62,15 +62,15 @@ SETTINGS = {
 OWNERS = importlib.metadata.packages_distributions()
 # Modules that a registry imports when a task names them.
 ENVIRONMENTS = {*BUILT_IN.values(), *(family.module for family in FAMILIES.ours())}
-# What a task's resources bring, where its run has some.
+# Modules that a task imports if its run has resources.
 ASKING = {"marless.functions.resources.asking", "marless.infra.aws.resource_host"}
-# What actors of native runs, and environments of theirs, compute by.
+# Modules with kernels for actors of native runs and for their environments.
 ACTING = {"marless.functions.nn.native.acting", "marless.functions.environments.mpe.native_world"}
 SCRIPTED = {name.partition(":")[0] for name in scripted.BUILT_IN.values()}
-# What it imports where a process waits for functions, governs a study, or has a budget.
+# Modules that it imports if a process waits for functions, governs a study, or has a budget.
 GOVERNED = "drive.attempt_record", "drive.study_governor", "governor.tenant_budget"
 GOVERNING = {f"marless.coordinator.{name}" for name in GOVERNED}
-# And what it imports when a run names an algorithm.
+# Modules that it imports when a run names an algorithm.
 LEARNING = {
     "marless.functions.algorithms.validation",
     "marless.functions.isolation.process_guard",
@@ -80,7 +80,7 @@ LEARNING = {
 # The parser of Python is loaded when code of a user starts a program, names of keys when an old manifest is read.
 LATE = {"marless.functions.isolation.imported_sources"}
 LATE |= {f"marless.coordinator.config.{name}" for name in ("nested_tables", "renamed_keys")}
-# What learners import when a run names the engine.
+# Modules that learners import when a run names the engine.
 ENGINES = {
     "marless.functions.algorithms.engines.native_engine",
     "marless.functions.nn.native", "marless.functions.nn.native.calls", "marless.functions.nn.native.losses",
@@ -108,7 +108,7 @@ def offline(tmp_path_factory):
         for name, version in PINNED.items():
             made = wheel(folder, name, version, files.get(name, {f"{name.replace('-', '_')}.py": ""}))
             lines.write(f"{name}=={version} --hash=sha256:{hashlib.sha256(made.read_bytes()).hexdigest()}\n")
-    # Writes what stands after -o, as the compiler does.
+    # Write the file after -o, like the compiler.
     compiler = "import sys\nopen(sys.argv[sys.argv.index('-o') + 1], 'w').write(' '.join(sys.argv[1:5]))\n"
     zig = wheel(folder, "ziglang", "0.0", {"ziglang/__main__.py": compiler})
     compiler_pins = folder / "compiler.txt"
@@ -330,7 +330,7 @@ def test_image_tag_changes_with_all_its_contents(offline, plugins, tmp_path):
         return image.tag
 
     alone = tag("alone", "deep")
-    # A project's wheel is built anew for every deployment.
+    # Each deployment builds a project's wheel again.
     assert tag("first", "deep", plugins[0]) == tag("second", "deep", plugins[0]) != alone
     assert tag("more", "deep", "needed") != alone
     assert tag("newer", "deep", users=replace(deep, versions=("deep==3.2",))) != alone
@@ -366,7 +366,7 @@ def test_resource_package_has_every_kind_and_named_modules(offline, tmp_path):
             files = set(archive.namelist())
     kinds = {f"marless/functions/resources/serving/kinds/{kind}.py" for kind in ("function", "command", "http")}
     assert files >= {"my_judge.py", "marless/infra/entry/resource.py", "marless/infra/aws/claimed_storage.py", *kinds}
-    brought = {name.replace("-", "_") for name in PINNED} | {"threadpoolctl"}  # what serves here limits threads with it
+    brought = {name.replace("-", "_") for name in PINNED} | {"threadpoolctl"}  # the handler limits threads with it
     assert not sources(ROOT, RESOURCE_ENTRY["resource"]).foreign - brought
     advice = r"resource judge: no plug-in has the module my_judge; add it, as --plugin ./my_judge.py"
     with pytest.raises(PackageFault, match=advice), pack_functions([], nobody, resources, lambda line: None):

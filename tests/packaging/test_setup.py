@@ -11,7 +11,7 @@ from marless.infra.packaging.package_build import ROOT
 
 needs_make = pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
 
-# What pip writes if the path is long or has blanks.
+# The first lines that pip writes if the path is long or has blanks.
 LONG = """#!/bin/sh
 '''exec' "{0}/.venv/bin/python" "$0" "$@"
 ' '''"""
@@ -24,12 +24,12 @@ def program(path, text):
 
 
 def checkout(folder, shebang):
-    """A folder with an environment whose pip begins with this line."""
+    """A folder with an environment, where pip begins with this line."""
     program(folder / "scripts/setup", (ROOT / "scripts/setup").read_text())
     program(folder / ".venv/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     program(folder / ".venv/bin/pip", shebang + "\nimport pip\n")
     (folder / ".venv-audit").mkdir()
-    # Says what it makes; whether it suits it leaves to Python.
+    # It prints what it makes, and lets Python decide if the interpreter fits.
     program(folder / "maker", f'#!/bin/sh\ncase "$1" in -m) echo made "$@";; *) exec {sys.executable} "$@";; esac\n')
     return folder
 

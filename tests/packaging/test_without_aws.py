@@ -1,4 +1,4 @@
-"""Without the AWS SDK and the emulated account everything on this machine works, and what needs them says so."""
+"""Local commands work without the AWS SDK and the emulated account. Other commands name the missing package."""
 
 import subprocess
 import sys

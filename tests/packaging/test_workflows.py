@@ -1,4 +1,4 @@
-"""The workflows call what there is: pinned actions, targets of the Makefile, commands with options that exist."""
+"""The workflows call existing things: pinned actions, targets of the Makefile, and commands with known options."""
 
 import re
 import shlex

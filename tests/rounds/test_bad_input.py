@@ -33,7 +33,7 @@ def the_line(said):
     return said.err[0]
 
 
-# One mistake for each check; tests/unit/cli and tests/unit/core have the others.
+# One mistake for each check. The others are in tests/unit/cli and tests/unit/core.
 REFUSED = {
     "a file that is not there": (["nowhere.toml"], "there is no file nowhere.toml"),
     "a file that is not TOML": (["broken.toml"], "broken.toml is not valid TOML"),

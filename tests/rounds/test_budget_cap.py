@@ -1,4 +1,4 @@
-"""No bill exceeds the budget cap, with and without failures."""
+"""No bill exceeds the budget cap, even after failures."""
 
 import math
 import os
@@ -41,8 +41,8 @@ def test_default_task_progresses_under_tenth_of_a_cent(tmp_path):
         f"algorithm.{key}={getattr(load(None, []).algorithm.sized(1600), key)}" for key in ("epochs", "num_minibatches")
     ]
     trained = drive(tmp_path, [f"stop.dollars={CAP}", *passes])
-    # The reserve for failures depends on the slowest attempt: five rounds fit with room if none took longer than
-    # this (in milliseconds, per episode for evaluations), which a busy machine exceeds.
+    # The reserve for failures depends on the slowest attempt. Five rounds fit if no attempt takes longer than this
+    # (milliseconds, per episode for evaluations). A busy machine exceeds it.
     slowest, most = trained.state.slowest, {"learn": 45, "sample": 24, "evaluate": 0.1}
     if all(slowest.get(kind, math.inf) <= limit for kind, limit in most.items()):
         assert (trained.state.status, trained.state.reason) == ("finished", "dollars")

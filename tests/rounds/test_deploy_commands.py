@@ -31,7 +31,7 @@ def marless(tmp_path, shell, capfd):
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory):
-    """A folder whose account has the default deployment; its account ends with the tests."""
+    """A folder with the default deployment in its account. The account ends with the tests."""
     folder = tmp_path_factory.mktemp("deployed")
     with chdir(folder):
         assert main(["cloud", "deploy", *ON]) == 0

@@ -72,7 +72,7 @@ def test_planned_cloud_placement_is_estimated_with_its_packs():
     placed_config, target = with_placement(config, THERE, chosen)
     recording = record_briefly(config_for_recording(target, placed_config), 1)
     learners = [estimate(placed_config, recording, place).meter.learner.invocations for place in (target, THERE)]
-    # Beside the first networks, three rounds of four halves; of one learner per group where nobody planned.
+    # After the first networks: three rounds of four halves in the plan, or of one learner per group without a plan.
     assert learners == [1 + 4 * 3, 1 + 2 * 3]
 
 
@@ -127,7 +127,7 @@ def test_detached_coordinator_is_function_with_answers_in_storage(found):
     there, gone = found[THERE], found[GONE]
     bill = gone.bill
     # One turn starts the run and one follows each of its ten waves: describe, initialise, two a round, two evaluations.
-    # The evaluation beside a round is waited for alone.
+    # The evaluation during a round has a turn of its own.
     assert gone.meter.coordinator.invocations == 12
     # It is started once, for a second. 40 ms of work and 65 of waiting each time.
     assert gone.meter.coordinator.billed_ms == 12 * 105 + 1000
@@ -155,7 +155,7 @@ def test_a_narrow_account_takes_longer():
 
 
 def test_every_read_is_forecast_despite_process_caches():
-    # Without an evaluation on the way the last policies are the best, so that no other object is read for these.
+    # Without an evaluation during training, the last policies are the best, so no other object is read for these.
     config = load(None, [*SMALL, *ROUND, "evaluation.every=4"])
     targets = [Target(backend(name), 2) for name in ("local", "aws")]
     warm = record_briefly(config, 1)
@@ -183,7 +183,7 @@ def test_json_output_is_of_requested_back_end(marless):
     estimate = json.loads(marless("estimate", *SMALL, *ROUND, *options).out[0])
     assert estimate["rounds"] == 3 and estimate["bill"]["logs"] > 0
     assert "functions measured them" in estimate["bill"]["note"]
-    # With a function for each task a round takes its longest path, of which a lag leaves the learners' part.
+    # With one function per task, a round takes its longest path. A lag leaves only the learners' part.
     assert 0.2 < estimate["lag_share"] < 0.97
     # Two virtual processors for one worker, by the list price of us-east-1. The run takes less than 20 s.
     machine = estimate["rented_machine"]
@@ -222,7 +222,7 @@ def test_lag_is_judged_only_where_it_is_possible():
     """On one slot nothing overlaps. Where rounds are learned in one function, or have a lag, there is none to judge."""
     config = load(None, [*SMALL, *ROUND])
     measured = record_briefly(config, 1)
-    # Tasks of a second: beside those of milliseconds a busy machine's noise is no smaller than what a lag could save.
+    # Tasks take a second here. With milliseconds, the noise of a busy machine would exceed the savings of a lag.
     records = [msgspec.structs.replace(record, duration_ms=1000.0) for record in measured.records]
     recording = dataclasses.replace(measured, records=records)
     # Two rollouts, then a learner, and in every second round an evaluation: in two rounds 7 s on one slot, with a lag,

@@ -211,7 +211,7 @@ def trained(folder, family, algorithm):
 
     def policies(state):
         tensors = gather(state, storage)
-        # The kind of network is stored beside its weights.
+        # The weights are stored with the kind of network.
         return {name: tensors[name] for name in tensors if name.startswith("policy/") and not name.endswith("/relu")}
 
     def look(state):

@@ -1,4 +1,4 @@
-"""Runs that learn from a dataset: the same bytes wherever the work is, what they read, and mistakes in one line."""
+"""Runs that learn from a dataset: equal bytes in each placement, their reads, and mistakes in one line."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ METHODS = {
 
 
 class Described(msgspec.Struct):
-    """What of dataset.json tells how to read the arrays."""
+    """The part of dataset.json that tells how to read the arrays."""
 
     spec: EnvSpec
 
@@ -72,8 +72,8 @@ def test_each_actor_reads_dataset_once_for_any_workers(dataset, tmp_path, worker
     settings = [*SIGNAL, *DYING, *own, f"offline.dataset={dataset}", "stop.rounds=5"]
     inputs = store_inputs(load(None, settings), "run", FileStorage(tmp_path / "run" / "objects"))
     state = drive(tmp_path / "run", settings, inputs=inputs, workers=workers).state
-    # Two actors begin with the dataset; each learner reads two trajectories and its state in two objects; two
-    # evaluations during training, the final one and that of the best policies read one object each.
+    # Two actors begin with the dataset. Each learner reads two trajectories and its state in two objects. Two
+    # evaluations during training, the final evaluation and the evaluation of the best policies read one object each.
     assert state.meter.gets == 2 + 5 * (2 + 2) + 4
     config, target = load(None, settings), Target(backend("local"), workers)
     estimated = estimate(config, record_briefly(config, 1), target)

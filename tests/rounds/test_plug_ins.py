@@ -174,7 +174,7 @@ def test_an_algorithm_with_a_loss_in_torch_learns(tmp_path, shell, capfd):
     settings = ("task.name=toy/signal", "algorithm.name=spo", "actors.num_envs=16", "stop.rounds=30")
     said = Commands(capfd)("train", *settings, "--run", "learned", "--workers", "1")
     assert said.code == 0, said.err
-    # Random play returns a third of the 10 answers; over 20 seeds all were 10.0.
+    # Random play returns a third of the 10 answers. Over 20 seeds all returns were 10.0.
     assert json.loads(Path("runs/learned/summary.json").read_text())["final_return"]["mean"] > 8
 
 

@@ -1,4 +1,4 @@
-"""The files that a resumed run trusts, and the point from which it continues."""
+"""A resumed run trusts these files, and continues from this point."""
 
 from contextlib import ExitStack
 
@@ -23,7 +23,8 @@ OPTIONS = ["placement.rule=packed", *SMALL, "checkpoint_every=2"]
 
 
 def killed_in_round(folder, round_, phase="learn", options=(*OPTIONS, "stop.rounds=5")):
-    """A run whose driver was killed while it waited for the tasks of a phase, and the state it left."""
+    """A run after its driver was killed while it waited for the tasks of a phase, and the state that the driver
+    left."""
     drive(folder, options, leave=lambda state: (state.round, part_of_run(state)) == (round_, phase) and waiting(state))
     ledger = SqliteLedger(folder / "ledger.sqlite")
     state = load_state(ledger)

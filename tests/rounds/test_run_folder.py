@@ -118,7 +118,7 @@ def test_run_is_folder_whose_path_is_last_line(marless, processes, pictures):
     assert (said.code, said.err, said.out[-1]) == (0, [], "runs/first")
     assert {path.name for path in Path("runs/first").iterdir()} - {".lock"} == FILES
     assert Path("runs/latest").readlink() == Path("first")
-    # Those of deleted objects go beside the run, and are gone when it ends.
+    # Folders of deleted objects are gone when the run ends.
     assert all(any(folder.iterdir()) for folder in Path("runs/first/objects").rglob("*") if folder.is_dir())
 
 
@@ -183,7 +183,7 @@ def test_manual_evaluation_may_change_task_if_playable(marless):
         json.loads(marless("evaluate", "first", *more, "--episodes", "9", "--json").out[0])
         for more in ([], ["task.options.horizon=1"])
     )
-    # Of one step as in `GUESSING`; episodes of five end where both agents are wrong.
+    # Options of a single step as in `GUESSING`. Episodes of five steps end when both agents are wrong.
     assert short["mean"] == pytest.approx(2 * short["env_metrics"]["accuracy"]) and whole["mean"] > short["mean"] > 0
     assert short["settings"] == ["task.options.horizon=1"] and "settings" not in whole
     for setting, message in (

@@ -9,7 +9,7 @@ VARIANTS = ["algorithm.name=mappo", "algorithm.name=ippo"]
 PAIR, PAIR_TURNED = '[["agent_0", "agent_2"]]', '[["agent_1"], ["agent_2", "agent_0"]]'
 PLACEMENTS = ["placement.rule=split", "placement.rule=fused", "placement.rule=packed"]
 SPLIT, WHOLE = PLACEMENTS[0], "placement.rule=whole"
-# What a setting adds is compared between the placements that have least in common; those between them are slow tests.
+# The effect of a setting is compared between the two most different placements. Slow tests compare the others.
 ELSEWHERE = pytest.mark.parametrize(
     "elsewhere",
     [(WHOLE,), pytest.param(tuple(PLACEMENTS[1:]), marks=pytest.mark.conformance)],
@@ -64,7 +64,7 @@ def test_manual_groups_are_fixed_in_any_order(train, algorithm):
 MEMBER, NORMALISED = ("sharing.rows=member",), ("algorithm.normalise_observations=true",)
 NORMS = ("sharing.rule=all", "actors.rollouts=2", "algorithm.hidden=[16,16]", "stop.rounds=3")
 ROWS = (f"sharing.groups={PAIR}", "actors.rollouts=3")
-# Settings of a run, and what is added to them.
+# Settings of a run, and the settings that are added to them.
 LEARNING = {
     "own observation": (("algorithm.name=mappo", "sharing.rule=none"), ("algorithm.critic_input=state+observation",)),
     "ippo's member rows": (("algorithm.name=ippo", *ROWS), MEMBER),

@@ -44,7 +44,7 @@ def test_simulated_run_asks_for_real_tasks(run):
 
 
 def test_run_continued_with_other_workers_is_simulated_so(marless, processes):
-    """What set it up ran only on the first ones. Rollouts take longer than it takes to hand them out."""
+    """The set-up ran only on the first workers. Rollouts take longer than it takes to hand them out."""
     assert marless.train("first", *LONGER, "actors.num_envs=512").code == 0
     assert marless("resume", "first", "stop.rounds=11", "--workers", "2").code == 0
     assert marless(*SIMULATE, "first", "--rounds", "3").out[-3].startswith("2 functions at once")

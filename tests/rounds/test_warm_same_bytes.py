@@ -1,5 +1,4 @@
-"""Weights, metrics, evaluations and billed reads are the same whatever a process has kept, and whichever runs it has
-served."""
+"""Weights, metrics, evaluations and billed reads are independent of the caches and earlier runs of a process."""
 
 from contextlib import ExitStack, closing
 
@@ -68,7 +67,7 @@ def test_run_is_same_with_any_bound_or_processes(tmp_path, name, rule):
 
 
 def side_by_side(folder, settings):
-    """Trains runs of one name in folders of their own, step by step in turn, in one process; the hashes of their
+    """Train runs of one name in separate folders, in one process, step by step in turn. Returns the hashes of their
     weights, and their GETs."""
     with ExitStack() as stack:
         backends = [

@@ -48,7 +48,7 @@ class Measured(InlineInvoker):
 
 
 def measured(folder, settings):
-    WARM.bound = 0  # what else a process keeps has a bound of its own; the buffer counts
+    WARM.bound = 0  # other caches have their own bound, but the replay buffer counts
     tracemalloc.start()
     try:
         invoker = Measured(FileStorage(folder / local.OBJECTS))
@@ -73,7 +73,7 @@ def settings_of(name, rule, *more):
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded_modules(tmp_path_factory):
-    """What the first run of a process imports is no memory of its functions."""
+    """The modules that a first run imports are not counted as memory of its functions."""
     train(tmp_path_factory.mktemp("before"), settings_of("ippo", "packed", *NETWORKS))
 
 

@@ -100,7 +100,7 @@ def delete(asking: Asking, where: str) -> None:
 
 
 def delete_many(asking: Asking, where: str) -> None:
-    """A deletion of several keys, the first of which is the caller's own."""
+    """Delete several keys. The caller owns the first of them."""
     own, at = held(asking, f"{where.partition(':')[0]}:alpha/{TRAJECTORY}"), held(asking, where)
     objects = [{"Key": own["Key"]}, {"Key": at["Key"]}]
     asking.client("s3").delete_objects(Bucket=at["Bucket"], Delete={"Objects": objects})
@@ -210,7 +210,7 @@ def transact(asking: Asking, where: str) -> None:
 
 
 def transact_updates(asking: Asking, where: str) -> None:
-    """Two updates at once, the first of which is allowed."""
+    """Send two updates together. Only the first is allowed."""
     name, key = key_of(where)
     own = {"scope": {"S": f"sets/alpha/{uuid.uuid4()}/1/0/0"}, "item": {"S": "set"}}
     update = {"UpdateExpression": "SET a = :a", "ExpressionAttributeValues": {":a": {"N": "1"}}}

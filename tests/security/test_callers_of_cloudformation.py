@@ -1,4 +1,4 @@
-"""CloudFormation acts in its caller's name: a stack gets no resource that the caller could not make itself."""
+"""CloudFormation acts in its caller's name: a stack gets only resources that the caller may create."""
 
 from typing import Any
 

@@ -14,7 +14,7 @@ from marless.infra.aws.clients import Cloud
 from marless.infra.deployment import ROLES, DeploymentFault, Packages, deploy, identity_policy, preview, teardown
 from marless.reports import provenance
 
-# The trainers' tenant and the deployers' one, of which the first begins the name of the second.
+# The tenants of the trainers and the deployers. The first name is the beginning of the second.
 TENANTS = {"trainer": "a", "deployer": "a-b"}
 ON = {who: ("--backend", "aws", "--tenant", tenant) for who, tenant in TENANTS.items()}
 TRAIN = ("train", *SMALL, *ON["trainer"])
@@ -62,7 +62,7 @@ def deployed(operator, packages):
 
 @pytest.fixture
 def marless(tmp_path, shell, capfd):
-    """Commands with a principal's credentials, as in a shell where these are set."""
+    """Commands with a principal's credentials, like in a shell that exports them."""
     shell.cd(tmp_path)
     nowhere = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
     commands = Commands(capfd)

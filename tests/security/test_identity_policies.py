@@ -81,6 +81,6 @@ def test_every_statement_decides_a_question(who):
     asked = [question for question in QUESTIONS if question.who == who]
     sids = {statement["Sid"] for document in documents(who) for statement in document["Statement"]}
     idle = {sid for sid in sids if all(allowed(of, policies(who, sid)) is of.allowed for of in asked)}
-    # It denies what these roles are only allowed in a VPC. A resource calls no function at all.
+    # It denies the actions that these roles need in a VPC. A resource calls no function at all.
     beside = {"LambdaAlone"} | ({"InvokeVersionsOnly"} if who == "Resource" else set())
     assert idle == (set() if who in WHO else beside)

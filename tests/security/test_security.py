@@ -86,7 +86,7 @@ with Path(__file__).with_name("requests.csv").open(encoding="utf-8", newline="")
         (row["who"], getattr(asking, row["call"]), row["place"], row["may"] == "yes") for row in csv.DictReader(file)
     ]
 
-# The functions each role may call, on a published version or an alias; none of beta's.
+# The functions each role may call, on a published version or an alias. All are of its own tenant.
 CALLED = {
     "Actor": {"coordinator"},
     "Learner": {"coordinator"},
@@ -182,7 +182,7 @@ def test_refusal_names_caller_action_and_resource(place: TenantsAccount) -> None
 
 @pytest.mark.parametrize("of", ["", function("beta", "actor", "")])
 def test_session_of_foreign_function_role_is_refused(place: TenantsAccount, of: str) -> None:
-    """As that of another function with the same role."""
+    """For example, the session of another function with the same role."""
     at = held(Asking(place, "operator"), f"alpha:alpha/{POLICIES}")
     place.client("alpha", "Actor", "s3").get_object(**at)
     elsewhere = place.authorization.issue(role("alpha", "Actor"), "elsewhere", function=of)

@@ -102,7 +102,7 @@ def test_parameters_are_bounded_as_lambda_bounds_them() -> None:
         assert (parameters[f"{name}Memory"]["MinValue"], parameters[f"{name}Memory"]["MaxValue"]) == (128, 10240)
         assert parameters[f"{name}Timeout"]["MaxValue"] == 900
     # The coordinator gives an attempt up after its time-out, the longest start, and the grace (see `_deadline` in
-    # detached_turn.py). A learner's event must not start later, and wait no less than a minute shorter.
+    # detached_turn.py). A learner's event must start by then, and may wait almost as long.
     longest = max(parameters[f"{name}Timeout"]["Default"] for name in HANDLERS)
     given_up = longest + INIT_LIMIT_MS / 1000 + aws._GRACE_S
     assert given_up - 60 <= parameters["EventAge"]["Default"] <= given_up
@@ -463,7 +463,7 @@ def test_budget_watches_bill_of_stack_tag(email: str, dollars: str, made: bool) 
     for _, properties in found:
         wanted = stack.resolve(properties)
         assert wanted["Budget"]["BudgetLimit"] == {"Amount": dollars, "Unit": "USD"}
-        # AWS Cost Management user guide, "Filtering by tags": user:KEY$VALUE; the key is that of `Stacks.put`.
+        # AWS Cost Management user guide, "Filtering by tags": user:KEY$VALUE. The key is the key of `Stacks.put`.
         assert wanted["Budget"]["CostFilters"] == {"TagKeyValue": ["user:marless:tenant$alpha"]}
         notified = wanted["NotificationsWithSubscribers"]
         assert {of["Notification"]["NotificationType"] for of in notified} == {"ACTUAL", "FORECASTED"}
@@ -525,7 +525,7 @@ def shown() -> list[list[Any]]:
     for widget in widgets():
         for metric in widget["properties"].get("metrics", []):
             names = [of for of in metric if isinstance(of, str)]
-            if names[:1] == ["..."]:  # all but the last value are those of the metric before
+            if names[:1] == ["..."]:  # all values except the last repeat the metric before
                 names = [*found[-1][: -len(names[1:])], *names[1:]]
             found += [names] if names else []
     return found

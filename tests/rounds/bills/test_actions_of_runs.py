@@ -1,4 +1,4 @@
-"""A run whose episodes are graded, in one process: the judge's own count, and everything that shows it."""
+"""A run with graded episodes in one process: all views show the judge's own count."""
 
 import json
 
@@ -49,7 +49,7 @@ def test_every_view_of_run_has_count_of_judge(graded):
     assert marless("report", "--timeline", "r").code == 0 and "judge" in (folder / "timeline.html").read_text()
     verified = json.loads(marless("runs", "verify", "r", "--json").out[0])
     assert (verified["ok"], verified["answers"]) == (True, len(stored))
-    # What tasks asked goes with the objects of their round.
+    # The records of questions are deleted with the objects of their round.
     assert not list(folder.rglob("*.actions.safetensors"))
 
 

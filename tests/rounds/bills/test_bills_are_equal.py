@@ -1,5 +1,5 @@
-"""Billed operations of a run whose placement is not by slots depend on its settings alone: not on workers, on the
-back-end or on other runs."""
+"""If the placement is independent of slots, the billed operations of a run depend only on its settings. Workers, the
+back-end and other runs change nothing."""
 
 import json
 from pathlib import Path
@@ -20,8 +20,8 @@ SETTINGS = {
     "fused-replay": ("algorithm.name=iql", *REPLAYED, "placement.rule=fused"),
 }
 WHERE = (("--workers", "1"), ("--workers", "2"), ("--backend", "inline"))
-# Each round: two actors read one object of policies each, the learner two trajectories and its state in two objects.
-# One evaluation during training, the final one and that of the best policies read the policies once each.
+# Each round: two actors read one object of policies each, the learner two trajectories and its state in two objects. An
+# evaluation during training, the final evaluation and the evaluation of the best policies read the policies once each.
 PACKED_READS = 3 * (2 * 1 + 2 + 2) + 3
 
 

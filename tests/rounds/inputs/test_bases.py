@@ -1,5 +1,5 @@
-"""Runs whose networks are differences to those of another run: what they begin as, the same bytes wherever the work is,
-and mistakes in one line."""
+"""Runs that learn differences to the networks of another run: first weights, equal bytes in each placement, and
+mistakes in one line."""
 
 import json
 from pathlib import Path

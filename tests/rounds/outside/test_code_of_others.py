@@ -1,4 +1,4 @@
-"""An environment that changes its process: the weights are those of one that does not, wherever tasks run."""
+"""An environment that changes its process gives the same weights as a harmless one, in each placement."""
 
 import os
 from pathlib import Path

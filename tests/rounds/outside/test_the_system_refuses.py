@@ -1,4 +1,4 @@
-"""What the system refuses is one line that names the cause, and a mistake of nobody else's."""
+"""A refusal by the system is one line that names the cause. It counts as a mistake of the user."""
 
 import errno
 import os

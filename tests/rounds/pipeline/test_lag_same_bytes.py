@@ -1,4 +1,4 @@
-"""Rounds that learn from earlier ones while they are sampled: the same bytes anywhere, and after any failure."""
+"""Rounds that learn from earlier rounds during sampling have the same bytes anywhere, and after any failure."""
 
 import pytest
 from driver import EASY, FLIPPING, SMALL, in_flight, stores_what_it_needs

@@ -1,4 +1,4 @@
-"""Rounds that are summed micro-batch by micro-batch: the same bytes wherever and whenever the sums are made."""
+"""Rounds that are summed by micro-batch have the same bytes, wherever and whenever the sums are made."""
 
 import pytest
 from driver import CONTROLLER, SMALL
@@ -41,7 +41,7 @@ def test_workers_and_inlined_objects_change_no_weight(train):
     assert train(*STREAMED, "placement.rule=auto", workers=2).sha256 == alone.sha256
     balanced = train(*STREAMED, "placement.rule=balanced", workers=2)
     assert balanced.sha256 == alone.sha256
-    # Three micro-batches, and two packs of groups, each of which is summed and then learned.
+    # Three micro-batches and two packs of groups. Each pack is summed and then learned.
     assert balanced.lines[-1].learners == 3 * 2 + 2
 
 

@@ -1,4 +1,4 @@
-"""Runs whose environments ask resources: what is asked, kept and repeated."""
+"""Runs with environments that ask resources: the questions, the cached answers and repeated rounds."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -75,7 +75,7 @@ def test_bill_matches_judge_after_failed_and_killed_attempts(tmp_path, calls):
 
 
 def test_repeated_rounds_receive_answers_of_run(tmp_path, shell, calls):
-    """The judge answers at random, and the rounds are compared with what the run recorded."""
+    """The judge answers at random, and the rounds are compared with the records of the run."""
     shell.cd(tmp_path)
     assert main(["train", *KEPT, "--backend", "inline", "--run", "heard"]) == 0
     asked = calls()

@@ -1,4 +1,4 @@
-"""Runs whose service asks to be left alone: the user hears of it, and a stop request ends the wait."""
+"""A service of a run asks for a pause: the user is told, and a stop request ends the wait."""
 
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event

@@ -1,4 +1,4 @@
-"""Mistakes about resources: one line that says what is wrong, where, and what to do; nothing of a run is lost."""
+"""Mistakes about resources give one line with the fault, its place and the remedy. The run loses nothing."""
 
 from pathlib import Path
 

@@ -22,7 +22,7 @@ COMMANDS = {
 # Pages and comparisons take long to make.
 SLOW = {"report": ("report", "r", "--out", "page.html"), "compare": ("compare", "r", "r")}
 IN_PAGES = ("bill.json", "evaluations.json", "metrics.jsonl")
-# Two ways for each kind of file: what no handler may expect, and what people and disks do.
+# Two ways for each kind of file: contents that surprise handlers, and damage by people and disks.
 WAYS = (("not UTF-8", "half"), ("deep", "a folder"), ("a number", "empty"), ("another encoding", "a dangling link"))
 KINDS = (
     "attempts.jsonl", "bill.json", "config.toml", "evaluations.json", "ledger.sqlite", "metrics.jsonl", "plan.json",
@@ -74,7 +74,7 @@ def test_damaged_summary_is_reported_and_run_continues(finished, tmp_path, shell
 
 
 def test_edited_configuration_no_longer_belongs_to_run(finished, tmp_path, shell, capfd):
-    """Even one that is valid, such as an empty file, of which commands would read the defaults."""
+    """A valid edit counts, too, for example an empty file with the defaults."""
     shutil.copytree(finished, tmp_path / "copy", symlinks=True)
     shell.cd(tmp_path / "copy")
     marless = Commands(capfd)

@@ -1,4 +1,4 @@
-"""`marless export`: what it writes, that episodes are the run's, and that mistakes are one line."""
+"""`marless export`: its files, the episodes of the run, and mistakes in one line."""
 
 import itertools
 import json
@@ -72,7 +72,7 @@ def test_departed_agent_is_not_alive_after_termination(marless):
     for start, end in itertools.pairwise(data["episode_starts"]):
         for agent in ("agent_0", "agent_1", "agent_2"):
             alive, over = (data[f"{agent}/{name}"][start:end] for name in ("alive", "terminations"))
-            # Terminated in the last step in which it was alive, or never.
+            # Each agent terminates in its last living step, or never.
             left = int(alive.sum())
             assert alive[:left].all()
             assert np.flatnonzero(over).tolist() in ([], [left - 1])
@@ -107,7 +107,7 @@ def test_stored_rounds_are_written_from_replay_buffer(marless):
     ends = data["episode_starts"][1:] - 1
     over = data["agent_0/terminations"] | data["agent_0/truncations"]
     assert np.flatnonzero(over).tolist() == ends.tolist()
-    # Rounds 1 and 2 have left the buffer, so the run is played again: from what it stored nothing differs.
+    # Rounds 1 and 2 have left the buffer, so the run is played again. The result equals the stored rounds.
     again = marless("export", "a", "--to", "npz", "--rounds", "1-4", "--workers", "1", "--out", "exports/again")
     assert again.code == 0 and again.out[-2].endswith("played again")
     assert again.err[0].startswith(

@@ -1,4 +1,4 @@
-"""A run that somebody else made runs the code that its configuration names when the user trusts it, and not before."""
+"""A foreign run loads the code that its configuration names only after the user trusts it."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""What leaves the program holds no secret option and nothing that a terminal would obey; the run itself plays on."""
+"""Files for others hold no secret option, and terminals can show them safely. The run itself still plays."""
 
 import json
 from pathlib import Path

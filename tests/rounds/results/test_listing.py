@@ -1,4 +1,4 @@
-"""The list of runs: what its index spares, and that it is never trusted over the runs' own files."""
+"""The list of runs: its index saves reads, but the runs' own files take precedence."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def marless(trained, tmp_path, shell, capfd, no_processes):
 
 
 def settle():
-    """The files of the runs are not from this moment, at which an index would not yet be sure of them."""
+    """The runs' files are old, because an index does not trust files of this moment yet."""
     for number, path in enumerate(sorted(Path("runs").rglob("*"))):
         if path.is_file() and not path.is_symlink():
             os.utime(path, (LONG_AGO, LONG_AGO + number))

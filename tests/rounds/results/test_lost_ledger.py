@@ -1,4 +1,4 @@
-"""A run whose ledger is missing, empty or older than its files is neither begun again nor played."""
+"""A run with a missing, empty or old ledger is refused: it is neither started again nor played."""
 
 import json
 import shutil

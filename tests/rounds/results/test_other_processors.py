@@ -1,4 +1,4 @@
-"""Exact runs go on where numpy rounds otherwise, and so do their workers."""
+"""Exact runs and their workers continue on machines where numpy rounds otherwise."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Short runs, from first weights to the last evaluation, come to what is published, on this machine as on any."""
+"""Short runs have the published hashes on any machine, from first weights to the last evaluation."""
 
 import tomllib
 from pathlib import Path

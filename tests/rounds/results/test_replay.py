@@ -1,4 +1,4 @@
-"""`marless replay`: what it writes, for which teams, and that mistakes are one line."""
+"""`marless replay`: its files, its teams, and mistakes in one line."""
 
 import os
 import stat

@@ -109,7 +109,8 @@ def test_simultaneous_removals_happen_once_and_report_twice(marless):
     said = []
 
     def meanwhile(path):
-        """What the second says before the first one has deleted the files, and a third that deletes them too."""
+        """Run the second removal before the first one has deleted the files, and a third removal that deletes them
+        too."""
         said.append(marless("runs", "remove", "second", "--yes"))
         assert marless("runs", "remove", "--yes").code == 2 and path.is_dir()  # another command still works on it
         removal.discard(path)
@@ -198,7 +199,7 @@ def member(name="first/plan.json", size=0, **fields):
 
 
 def old_gnu_sparse(size):
-    """A member of so many bytes of which the archive holds none, as GNU tar writes it."""
+    """A member that announces more bytes than the archive holds, in the format of GNU tar."""
     header = bytearray(tarfile.TarInfo("first/plan.json").tobuf(tarfile.GNU_FORMAT))
     header[156:157] = tarfile.GNUTYPE_SPARSE
     header[483:495] = b"\x80" + size.to_bytes(11, "big")

@@ -1,4 +1,4 @@
-"""`marless runs verify` of the files beside a run's objects: a changed digit in any of them is told."""
+"""`marless runs verify` for the files next to a run's objects: it reports a changed digit in any of them."""
 
 import json
 import re

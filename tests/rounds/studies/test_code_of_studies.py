@@ -1,4 +1,4 @@
-"""A study whose code is edited between two of its commands: its later seeds are refused."""
+"""The code of a study is edited between two commands: later seeds are refused."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Studies of tiny runs through the command line: the weights of runs alone, whatever happens beside them."""
+"""Studies of tiny runs through the command line have the weights of separate runs."""
 
 import dataclasses
 import json
