@@ -24,7 +24,8 @@ def pytest_collection_finish(session):
 def pytest_collection_modifyitems(items):
     """Of a test marked `one_in(n)` one of n cases is quick, and the others wait for `make conformance`.
 
-    Of each next n it is the one before, as in a diagonal: every n-th would leave out values of a parameter that has n.
+    Of each next n cases, the chosen case is one earlier than before, like a diagonal. Every n-th case would leave out
+    values of a parameter with n values.
     """
     longest_first(items)
     cases = Counter()

@@ -1,5 +1,4 @@
-"""The examples of resources compute the figures that are calculated by hand here. test_resource_runs.py trains whole
-runs."""
+"""The examples of resources compute figures that are known by hand. test_resource_runs.py trains whole runs."""
 
 import json
 import math

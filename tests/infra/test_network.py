@@ -173,8 +173,7 @@ def test_repeated_request_with_unknown_items_counts_as_largest(service, operatio
     assert service.cloud.retries.take() == most
 
 
-# The next two tests ask until the network has noticed a silence. On a busy machine it may notice only after the next
-# request.
+# The next two tests ask until the network has noticed a silence. A busy machine may notice only after the next request.
 @ON_LINUX
 def test_long_silent_connection_is_kept_by_probes(service, app):
     service.network.conditions = Conditions(forget_after_s=0.05)

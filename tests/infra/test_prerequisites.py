@@ -1,5 +1,4 @@
-"""A stack with functions or schedules that could not work on AWS is refused by name. The shipped template is
-accepted."""
+"""Functions or schedules that could not work on AWS are refused by name. The shipped template is accepted."""
 
 import pytest
 from emulated_accounts import living

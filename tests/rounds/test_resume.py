@@ -23,8 +23,7 @@ OPTIONS = ["placement.rule=packed", *SMALL, "checkpoint_every=2"]
 
 
 def killed_in_round(folder, round_, phase="learn", options=(*OPTIONS, "stop.rounds=5")):
-    """A run after its driver was killed while it waited for the tasks of a phase, and the state that the driver
-    left."""
+    """A run with a driver that was killed while it waited for the tasks of a phase, and the last state."""
     drive(folder, options, leave=lambda state: (state.round, part_of_run(state)) == (round_, phase) and waiting(state))
     ledger = SqliteLedger(folder / "ledger.sqlite")
     state = load_state(ledger)

@@ -2,9 +2,9 @@
 
     python driver.py FOLDER WORKERS key=value ...
 
-prints ``round N`` as rounds finish and ``STATUS HASH`` at the end. SIGINT and SIGTERM end it resumably. With HOLD="N
-..." in its environment it stops itself (SIGSTOP) after N rounds, when it has just invoked the next, and after each
-further number of rounds named, so that a test can act on it at a known moment.
+prints ``round N`` as rounds finish and ``STATUS HASH`` at the end. SIGINT and SIGTERM end it resumably. HOLD="N ..." in
+its environment stops the process (SIGSTOP) after N rounds, when it has just invoked the next round. It stops again
+after each further number, so that a test can act at a known moment.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What most tests of runs begin with: state of their own, functions in the tests' process, no pictures."""
+"""Fixtures of most tests of runs: separate state, functions in the tests' process, no pictures."""
 
 import os
 import sysconfig
@@ -28,9 +28,9 @@ drawing_commands.without_pictures()
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_state(tmp_path_factory):
-    """The key with which runs are sealed, and what lists remember of runs, are not those of who runs the tests.
+    """Tests use their own key of sealed runs and their own cache of lists.
 
-    The environment is active, as lines that tell what to type depend on that.
+    The environment is active, because lines with commands depend on that.
     """
     state, cache = tmp_path_factory.mktemp("state"), tmp_path_factory.mktemp("cache")
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
@@ -41,7 +41,7 @@ def _own_state(tmp_path_factory):
 
 @pytest.fixture
 def shell():
-    """What a user decides outside the program, for one test: folder, variables, packages, what is typed."""
+    """A user's choices outside the program, for one test: folder, variables, packages, typed text."""
     with Shell() as shell:
         yield shell
 
@@ -99,7 +99,7 @@ def pictures(monkeypatch):
 
 @pytest.fixture
 def calls(tmp_path, shell):
-    """What judges that note their questions were asked so far."""
+    """Return the questions so far of judges that note them."""
     path = tmp_path / "calls"
     shell.export(CALLS=str(path))
     return lambda: path.read_text().splitlines() if path.exists() else []
@@ -107,7 +107,7 @@ def calls(tmp_path, shell):
 
 @pytest.fixture(autouse=True)
 def _new_process():
-    """Each test begins with nothing kept, and may change how much is. What tests import is no code of others."""
+    """Each test begins with nothing kept, and may change how much is. Modules of tests do not count as user code."""
     IMPORTS.expect()
     bound, keeps_objects = WARM.bound, WARM.keeps_objects
     WARM.clear()

@@ -1,4 +1,4 @@
-"""What a command finds where a user gives it: a folder, environment variables, a keyboard, modules of Python."""
+"""The surroundings of a command that a user controls: a folder, environment variables, a keyboard, Python modules."""
 
 import importlib
 import os
@@ -42,7 +42,7 @@ class Shell(ExitStack):
             sys.modules.pop(name, None)
 
     def type(self, text):
-        """Standard input is a terminal at which the user types this."""
+        """Standard input is a terminal, and the user types this."""
         keyboard, terminal = os.openpty()
         self.callback(setattr, sys, "stdin", sys.stdin)
         self.callback(os.close, keyboard)

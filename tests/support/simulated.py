@@ -51,7 +51,7 @@ def promising(plan, **fields):
 
 
 def on_lambda(plan, **fields):
-    """The plan on deployed functions, and what else differs of their platform."""
+    """The plan on deployed functions, with these other abilities of their platform."""
     return promising(dataclasses.replace(plan, platform=plan.platform.on_lambda()), **fields)
 
 
@@ -107,7 +107,7 @@ def sample_reply(request, returns):
 
 
 def report(function, request, answer=None, outcome="answered", duration_ms=10.0, init_ms=0.0):
-    """The platform's report of an attempt; `answer` is None if the attempt gave none."""
+    """The platform's report of an attempt. A lost attempt has no `answer`."""
     body = _ENCODER.encode(answer) if answer else b""
     return Report(
         id=request.address.id,
@@ -181,7 +181,7 @@ class ReadStorage(MemoryStorage):
 
 
 class NoStorage:
-    """Storage that nobody may ask: objects travel inside messages."""
+    """Storage that refuses all requests: objects travel inside messages."""
 
     def get(self, key, size=None):
         raise AssertionError(f"{key} was read from storage")
@@ -223,7 +223,7 @@ class ScriptedInvoker:
         self.asked, self.queue, self.now = [], [], 0.0
 
     def invoke(self, attempt):
-        """Queues the reports that the script has for the request, and stores what they name unless it travels along."""
+        """Queue the script's reports for the request, and store their objects unless these travel along."""
         request = _REQUESTS.decode(attempt.body())
         self.asked.append(request)
         reports = list(self.script(attempt.function, request))
@@ -281,7 +281,7 @@ class World:
     def finish_over_kills(self, kills, most_steps):
         """Drives to the end, a new driver taking over before the steps `kills`, and returns the last driver.
 
-        Whatever is referred to is stored after every step, and nothing else at the end.
+        Every object in use is stored after every step, and only these are left at the end.
         """
         driver = self.driver()
         for step in range(most_steps):

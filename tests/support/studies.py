@@ -80,8 +80,7 @@ def begin(folder, *argv):
 
 
 def workers_of(process, known=()):
-    """The worker processes of a study, and the one that they are forks of; without that one, workers that are `known`
-    are found as nobody's children."""
+    """The worker processes of a study, and their parent. If it is dead, `known` workers are found as orphans."""
     children = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -62,8 +62,8 @@ TOGETHER = Team(groups=(0, 1, 0, 1), identity=True)
 
 
 class Scene:
-    """Some rollouts, a team, and its initial tensors; targets and moments are not those of round 0, and the
-    scale of rewards is only where this is the `first` update."""
+    """Some rollouts, a team, and its initial tensors. Targets and moments belong to a later round. The scale of rewards
+    is unset only in the `first` update."""
 
     def __init__(
         self, name, team=PAIRED, sides=(), dtype=np.float64, rollouts=None, state_size=3, first=False, **settings

@@ -1,4 +1,4 @@
-"""Services, and what functions of theirs do."""
+"""Services, and handlers for their functions."""
 
 import pytest
 from emulated_service import DEEDS, Meeting, serving

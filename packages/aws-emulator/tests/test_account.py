@@ -63,7 +63,7 @@ def answers(cloud):
 
 
 def with_deeds(cloud):
-    """Deploys a function that does what tests say; returns its name."""
+    """Deploy a function for tests, and return its name."""
     stacks = cloud.client("cloudformation")
     capabilities = ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]
     stacks.create_stack(StackName="deeds", TemplateBody=TEMPLATE, Capabilities=capabilities)

@@ -20,7 +20,7 @@ from aws_emulator.middleware.capacity import item_size, read_units, value_size, 
         ({"N": "1763745894.123"}, 8),
         ({"N": "-123"}, 4),
         ({"N": "0"}, 1),
-        # One digit, whatever the exponent: 1 is one byte, and one more.
+        # One digit with any exponent: 1 is one byte, and one more.
         ({"N": "1e10"}, 2),
         ({"N": "-1E-10"}, 3),
         # 1234 and 15.

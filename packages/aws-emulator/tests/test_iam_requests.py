@@ -343,7 +343,7 @@ def test_an_honest_request_passes(place: Place) -> None:
         # forms, which moto treats as uploads
         ("s3", "POST", "/shelf", b"key=other/9&file=x", {"Content_Type": "application/x-www-form-urlencoded"}),
         ("s3", "PUT", "/shelf/own/6", b"--b--", {"Content_Type": "multipart/form-data; boundary=b"}),
-        # actions for which no role has permissions
+        # actions that no role has permissions for
         ("s3", "PUT", "/shelf/own/6", b"x", {"X_Amz_Grant_Read": "uri=everybody"}),
         ("s3", "PUT", "/shelf/own/6", b"x", {"X_Amz_Copy_Source": "/shelf/own/1?versionId=1;/other/1"}),
         ("s3", "PUT", "/shelf/own/6", b"x", {"X_Amz_Copy_Source": "http://x/shelf/other/1"}),

@@ -1,4 +1,4 @@
-"""How many emulated functions run at once: quotas, reservations, and the limit of this machine."""
+"""The number of concurrent emulated functions: quotas, reservations, and the limit of this machine."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""The environments of emulated functions: what they hold, how they are replaced, and how they end."""
+"""The environments of emulated functions: their contents, replacement and end."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""How invocations of the emulated Lambda service end, what they log, and what they are billed."""
+"""Invocations of the emulated Lambda service: their ends, logs and billed times."""
 
 import os
 import re
@@ -123,7 +123,7 @@ def test_memory_that_was_used_is_reported():
 @pytest.mark.skipif(sys.platform != "linux", reason="the system does not report the memory of a process")
 @pytest.mark.parametrize("deed", [{"do": "swell", "mib": 200}, {"do": "swell", "mib": 200, "s": 60}])
 def test_function_out_of_memory_is_killed_silently(deed):
-    """Once at its answer, and once while it goes on; its next call finds a new environment."""
+    """Once at its answer, and once while it continues. Its next call finds a new environment."""
     with serving() as service:
         service.lambdas.publish(DEEDS)
         assert service.invoke(do="swell", mib=20)["Payload"] == 20 << 20
@@ -140,7 +140,7 @@ def test_function_out_of_memory_is_killed_silently(deed):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system does not report the memory of a process")
 def test_children_memory_counts_without_pages_shared_with_function():
-    """80 MiB are within the 128 of the function, whoever shares them; three times 80 MiB are not."""
+    """Shared memory counts once: 80 MiB fit into the function's 128, but three times 80 MiB do not."""
     with serving() as service:
         service.lambdas.publish(DEEDS)
         assert service.invoke(do="fork", mib=80, own=False)["Payload"] == "forked"

@@ -1,4 +1,4 @@
-"""Requests to the emulated Lambda service: names and versions, sizes, and what it refuses or passes on."""
+"""Requests to the emulated Lambda service: names and versions, sizes, refusals, and forwarded requests."""
 
 import json
 from dataclasses import replace
@@ -66,7 +66,7 @@ def test_a_published_version_does_not_change():
     registry.publish(DEEDS)
     with pytest.raises(ValueError, match="version 1 of deeds is published"):
         registry.publish(replace(DEEDS, memory_mb=256))
-    registry.publish(replace(DEEDS, max_retries=2))  # set beside the versions
+    registry.publish(replace(DEEDS, max_retries=2))  # set outside the versions
     assert registry.resolve("deeds", "1").function.max_retries == 2
 
 

@@ -1,4 +1,4 @@
-"""What the emulated Lambda service ends, replaces or tries again when its time is over."""
+"""The emulated Lambda service ends, replaces or retries when a time limit is reached."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The package alone, without the project beside it, is an account for others, as its README says."""
+"""The package works as an account without the project, as its README says."""
 
 import ast
 import json
@@ -109,7 +109,7 @@ def test_emulator_imports_only_its_declared_dependencies():
     """Imports inside functions count too."""
     lines = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())["project"]["dependencies"]
     distributions = {re.match(r"[\w-]+", line)[0] for line in lines}
-    # One that is imported by another name, what moto brings with its server, and names for type checkers.
+    # A package that is imported by another name, the dependencies of moto's server, and names for type checkers.
     modules = {"aws_emulator", "samtranslator", "werkzeug", "yaml", "_typeshed", *distributions}
     imported = set()
     for path in FOLDER.rglob("*.py"):

@@ -1,4 +1,4 @@
-"""Stacks of the emulated CloudFormation: updates in place, and what a deletion or a failure leaves."""
+"""Stacks of the emulated CloudFormation: updates in place, and the remains of a deletion or a failure."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the account's listener does with bodies before it knows whose they are."""
+"""The account's listener handles bodies before it knows their sender."""
 
 import http.client
 import socket

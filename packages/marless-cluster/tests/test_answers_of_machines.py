@@ -227,7 +227,7 @@ def test_run_with_one_slot_replaces_wrong_machine(tmp_path):
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda call: frame(Ready("any.module", 1.0, call.token)),  # of which nobody spoke, as often as it likes
+        lambda call: frame(Ready("any.module", 1.0, call.token)),  # which nothing announced, any number of times
         lambda call: struct.pack("<IQ", 1 << 21, 0),
         lambda call: struct.pack("<IQ", 10, 1 << 30),
     ],

@@ -125,7 +125,7 @@ def test_stalled_machine_costs_no_attempt_and_no_byte(place, seconds):
         send(signal.SIGCONT, processes)
         ended(process)
     assert weights("stopped") == alone(*LONG)
-    assert set(outcomes("stopped")) == {"answered"}  # the time-outs are those of its silence
+    assert set(outcomes("stopped")) == {"answered"}  # its silence causes the time-outs
 
 
 def test_silent_machine_is_lost_and_its_tasks_reassigned(place, machines):

@@ -154,7 +154,7 @@ def test_a_round_in_parts_is_the_round():
     apart = [gradient_sums(Speaker(random_base(), LAYOUT), ADAPTER, settings, [part]) for part in parts]
     total = sum(part["gradient"].astype(np.float64) for part in apart)
     np.testing.assert_allclose(total, together["gradient"], rtol=1e-4, atol=1e-6 * np.abs(total).max())
-    # Equal sums have equal bytes, whatever was made before.
+    # Equal sums have equal bytes after any history.
     for number, part in enumerate(parts):
         again = gradient_sums(speaker, ADAPTER, settings, [part])
         assert all(again[name].tobytes() == array.tobytes() for name, array in apart[number].items())

@@ -96,7 +96,7 @@ def test_what_is_random_never_says_what_is_illegal():
         np.testing.assert_allclose(chances, 9 - number, rtol=1e-6)
         if number == 0:
             counts = np.bincount(places, minlength=9)
-    assert (counts > 0).sum() >= 8  # of 64 draws one of nine is missed with a chance of .005
+    assert (counts > 0).sum() >= 8  # 64 draws miss one of nine with a chance of 0.005
     assert transcript.replies == sum(int(turn.is_asked.sum()) for turn, _ in transcript.turns) < 9 * 64
 
 

@@ -1,3 +1,3 @@
-"""What a user decides outside the program."""
+"""A user's choices outside the program."""
 
 from run_fixtures import shell  # noqa: F401

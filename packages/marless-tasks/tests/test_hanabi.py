@@ -1,4 +1,4 @@
-"""Hanabi behind our protocol. Tests with OpenSpiel carry the mark `packages`; those of names and options always run."""
+"""Hanabi behind our protocol. Tests with OpenSpiel carry the mark `packages`. Tests of names and options always run."""
 
 from importlib.util import find_spec
 
@@ -71,7 +71,7 @@ def test_return_is_score_and_lost_lives_lose_it():
     for seed in range(12):
         environment = make("very_small")
         environment.reset(np.random.default_rng(seed))
-        # Cards 0 and 1 of the first player, of one colour; the label says colour and rank.
+        # Cards 0 and 1 of the first player, of one colour. The label gives colour and rank.
         hand = [shape for shape in environment.render(0).shapes if isinstance(shape, Box) and shape.y == 1.5]
         rank = int(next(card.label[1] for card in hand if card.label))
         step = environment.step((np.array([[2, 0]]),))  # play the oldest card
@@ -101,8 +101,8 @@ def test_points_are_lost_with_the_last_life():
 
 @needs_open_spiel
 def test_a_long_game_is_played_to_its_end():
-    # Nobody plays a card: 8 hints, then a discard for each of the 40 cards in the deck with a hint after each but the
-    # last, and a last turn of both.
+    # Players give 8 hints. Then they discard the 40 cards of the deck, and give a hint after all but the last. Both
+    # have a last turn.
     environment = make("full")
     seen = environment.reset(np.random.default_rng(0))
     turns, ended = 0, False

@@ -1,4 +1,4 @@
-"""MAgent2: sides, walls and empty groups, against what the package's own grid says."""
+"""MAgent2: sides, walls and empty groups, against the package's own grid."""
 
 import importlib
 import inspect

@@ -93,7 +93,7 @@ def test_falling_robot_ends_episode_by_rules(package):
 
 @pytest.mark.packages
 def test_option_sets_visible_joint_distance(package):
-    # Three joints' positions and velocities, and the torso's five; with 1 a joint of the other agent's as well.
+    # Three joints' positions and velocities, and the torso's five. With 1 a joint of the other agent is added.
     sizes = [robots(agent_obsk=k).spec.classes[0].observation_size for k in (0, 1)]
     assert sizes == [3 + 3 + 5, 3 + 3 + 5 + 1]
     assert robots().spec.classes[0].observation_size == sizes[1]

@@ -24,7 +24,7 @@ def needs_melting_pot(test):
 
 
 class Pond:
-    """Two players see a random picture and what they hold; each action adds its number, and the third step is last."""
+    """Two players see a random picture and their inventory. Each action adds its number, and the third step is last."""
 
     def __init__(self, roles, built):
         assert roles == ("angler", "angler")

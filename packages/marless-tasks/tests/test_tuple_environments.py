@@ -19,7 +19,7 @@ from marless_tasks.tuple_environment import TupleEnvironment, registered_environ
 
 
 class Pot(gymnasium.Env):
-    """Two agents observe the pot's content, at first less than 1, and add 0, 1 or 2; done at 6, or after `steps`."""
+    """Two agents observe the pot's content, at first less than 1, and add 0, 1 or 2. It ends at 6, or after `steps`."""
 
     def __init__(self, steps=4, share=1.0):
         self.steps, self.share = steps, share
@@ -100,7 +100,7 @@ def test_end_in_last_step_is_an_end():
 
 
 class WeighedPot(TupleEnvironment):
-    """Says at an episode's end what the pot weighs."""
+    """Report the pot's weight at an episode's end."""
 
     def episode_metrics(self):
         return {"weight": self._environment.pot}

@@ -1,4 +1,4 @@
-"""VMAS behind our protocol. Tests with the package carry the mark `packages`; those of errors always run."""
+"""VMAS behind our protocol. Tests with the package carry the mark `packages`. The tests of errors always run."""
 
 import subprocess
 import sys

@@ -140,8 +140,7 @@ def run(marless, name, *settings):
 
 
 def test_side_learns_same_against_own_fixed_policies(marless):
-    """In the first round all policies are untrained, so the fixed agents draw the same actions as agents of a run
-    without sides."""
+    """In the first round all policies are untrained, so the fixed agents act like in a run without sides."""
     before = run(marless, "before", "stop.rounds=0")
     undivided, fixed = run(marless, "undivided", "stop.rounds=1"), ("opponents.side=0", "opponents.policies=before")
     divided = run(marless, "divided", "stop.rounds=1", *fixed)

@@ -1,5 +1,4 @@
-"""Runs that learn differences to the networks of another run: first weights, equal bytes in each placement, and
-mistakes in one line."""
+"""Runs that learn differences to the networks of another run: first weights, bytes by placement, and mistakes."""
 
 import json
 from pathlib import Path

@@ -109,8 +109,7 @@ def test_simultaneous_removals_happen_once_and_report_twice(marless):
     said = []
 
     def meanwhile(path):
-        """Run the second removal before the first one has deleted the files, and a third removal that deletes them
-        too."""
+        """Run a second removal before the first one has deleted the files, and a third one that deletes them."""
         said.append(marless("runs", "remove", "second", "--yes"))
         assert marless("runs", "remove", "--yes").code == 2 and path.is_dir()  # another command still works on it
         removal.discard(path)

@@ -38,7 +38,7 @@ class Studio(ParallelEnv):
     """`count` agents that observe samples of one space. Their actions, which must be legal, are kept in `done`.
 
     `does` names their action spaces, separated by bars where they differ. An episode is `max_cycles` steps. A step pays
-    1. `masked` masks, of as many places as there are actions, allow all but the places in `forbidden`, a digit each.
+    1. `masked` masks have one place per action. They allow all places except the digits of `forbidden`.
     """
 
     metadata = types.MappingProxyType({"name": "studio_v0"})

@@ -1,7 +1,8 @@
 """SMAC's and SMACv2's published interface over a battle in plain Python, including its peculiarities.
 
-Units stand on a line and reach `REACH` steps. Allies act first: 0 no-op (the dead), 1 stop, 2 back, 3 forward, 4 and 5
-never possible, 6 + e shoots enemy e. Then every living enemy hits the first living ally in reach. All do damage 1.
+Units stand on a line and reach `REACH` steps. Allies act first: 0 no-op (the dead), 1 stop, 2 back, 3 forward. Actions
+4 and 5 are impossible, and 6 + e shoots enemy e. Then every living enemy hits the first living ally in reach. All do
+damage 1.
 """
 
 import random

@@ -89,7 +89,7 @@ class Group:
         self.side = {agent: [other for other in range(3) if sides[other] == sides[agent]] for agent in self.agents}
 
     def counts(self, part, agent, t, e):
-        """Whether a network learns from the agent's step; a team return's critic does until all agents are dead."""
+        """Return True where a network learns from the agent's step. Critics of team returns learn until all die."""
         who = self.side[agent] if part == "critic" and self.config.reward == "team" else [agent]
         return any(self.context.batch.alive[other, t, e] for other in who)
 
@@ -231,7 +231,7 @@ class Group:
         with torch.no_grad():
             for agent in self.agents:
                 inputs, _ = self._inputs(part, agent)
-                # The state after the step before; unrolling the segment resets it at an episode's start.
+                # The state after the step before. The start of an episode resets it while the segment is unrolled.
                 after = network.unrolled(inputs, self.begins, network.empty(num_envs))[2]
                 before[agent] = torch.cat([network.empty(num_envs)[None], after])
         chunks = [

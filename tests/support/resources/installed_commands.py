@@ -1,4 +1,4 @@
-"""Marks of tests that need a command which is no Python package: without it they are skipped, by its name."""
+"""Marks of tests that need a command from outside Python. If it is missing, they are skipped, by its name."""
 
 import os
 import shutil

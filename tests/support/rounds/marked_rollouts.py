@@ -70,7 +70,7 @@ def rollout(number, spec, fates=FATES, dtype=np.float64):
 
 
 def followed(fates, t, e):
-    """What follows a step: `on`, a `cut`, or the `end` of an episode."""
+    """The end of a step: `on`, a `cut`, or the `end` of an episode."""
     fate, last = fates[e][t], t == len(fates[e]) - 1
     return {"t": "end", "c": "cut"}.get(fate, "cut" if last else "on")
 
@@ -97,5 +97,5 @@ def objects(request):
 
 
 def well(function, request):
-    """The script in which every attempt succeeds and stores what it played."""
+    """Make a script with successful attempts that store the data of their rollouts."""
     return [simulated.answered(function, request, stored=objects)]

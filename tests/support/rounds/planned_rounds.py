@@ -1,4 +1,4 @@
-"""Rounds that are planned from numbers: a plan and a state whose graph has the tasks of a workload."""
+"""Rounds that are planned from numbers: a plan, and a state with a graph that has the tasks of a workload."""
 
 import dataclasses
 from dataclasses import dataclass

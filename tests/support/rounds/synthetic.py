@@ -1,4 +1,4 @@
-"""Random synthetic rounds for agents of any kind, with every way in which a row can end."""
+"""Random synthetic rounds for agents of any kind, with every possible end of a row."""
 
 import itertools
 from dataclasses import replace
@@ -56,7 +56,7 @@ def episodes(rng, agents, steps, num_envs):
 
 
 def _acted(rng, kind, shape, masked):
-    """Random legal actions, their masks, and log-probabilities close to those of an untrained policy."""
+    """Random legal actions, their masks, and log-probabilities like from an untrained policy."""
     legal, report = np.ones((*shape, kind.actions), bool), 0.1 * rng.standard_normal(shape)
     if kind.continuous:
         normal = rng.standard_normal((*shape, kind.actions))

@@ -52,7 +52,7 @@ def test_adapter_and_plain_loop_play_same_episodes(written):
     assert written[-1].lines == plain.lines
     assert sum(isinstance(line, int) for line in plain.lines) == len(plan.lengths) + 1
     assert found["adapter"].steps == found["raw"].steps == sum(plan.lengths)
-    # After those of the adapter's first look at the state.
+    # The adapter draws first for its own look at the state.
     assert drawn[-len(plain.lines) :] == plain.lines
 
 

@@ -1,4 +1,4 @@
-"""How long an episode of a PettingZoo environment is, found where it says so; what a module offers as factories."""
+"""The length of a PettingZoo environment's episodes, found in the place that states it. Factories are offered."""
 
 import msgspec
 import numpy as np

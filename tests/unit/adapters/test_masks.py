@@ -1,5 +1,4 @@
-"""Masks of actions of PettingZoo environments, wherever they stand: legal actions alone are taken, or one line says why
-masks cannot be used."""
+"""Masks of actions of PettingZoo environments, in any place. Only legal actions are taken, or one line says why."""
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ def networks(spec):
 
 
 def returns(task, steps=40):
-    """The rewards of greedy play: 1 for a legal action, -100 for another one."""
+    """The rewards of greedy play: 1 for a legal action, -100 for an illegal action."""
     environment = registry.make(task, 2)
     player = Player(Policy(environment.spec, TEAM, networks(environment.spec)), 2)
     seen, rewards = environment.reset(np.random.default_rng(1)), []

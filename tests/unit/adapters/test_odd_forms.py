@@ -42,7 +42,7 @@ def play(number):
 
 
 def expected_line(environment):
-    """What the line about a fault says, played by hand."""
+    """Return the line about a fault after play by hand."""
     try:
         environment.reset(seed=0)
         while environment.agents:

@@ -50,7 +50,7 @@ SIGHTS = {
 
 
 class Sights(Relay):
-    """A relay of two agents who see what `sees` names."""
+    """A relay of two agents with the observations that `sees` names."""
 
     def __init__(self, sees="large"):
         super().__init__(count=2, dying=False)

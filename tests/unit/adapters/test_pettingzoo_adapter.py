@@ -300,7 +300,7 @@ def test_missing_pettingzoo_family_is_named_by_extra(shell):
 
 
 def test_package_wanted_by_environment_itself_is_missing(shell):
-    """As Hanabi does, whose factory raises a plain ImportError."""
+    """For example, Hanabi's factory raises a plain ImportError."""
 
     def factory() -> "AECEnv":  # noqa: F821
         raise ImportError("depends on nobody_has_this")

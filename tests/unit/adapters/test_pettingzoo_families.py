@@ -8,8 +8,7 @@ from marless.functions.environments.base import EnvTask
 from marless.testing.environments import check
 
 KNIGHTS = "pettingzoo.butterfly.knights_archers_zombies_v11:parallel_env"
-# Name, the packages it needs, options beside its family's defaults, and whether its first observations depend on the
-# seed.
+# Name, required packages, options next to its family's defaults, and whether its first observations depend on the seed.
 FAMILIES = [
     ("pettingzoo.classic.rps_v2:parallel_env", ["pygame"], {"max_cycles": 4}, False),
     (KNIGHTS, ["pygame"], {"max_cycles": 12}, False),

@@ -159,7 +159,7 @@ def test_seeing_nothing_is_refused():
     ],
 )
 def test_possible_actions_belong_to_agent_class(does, expected):
-    # What it sees is a table of two by two.
+    # The agent sees a table of two by two.
     assert replace(the_class(does=does), spaces=None) == replace(expected, observation_shape=(2, 2))
 
 

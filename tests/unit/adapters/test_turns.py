@@ -1,4 +1,4 @@
-"""Games in which agents take turns, through our protocol."""
+"""Games with turns, through our protocol."""
 
 import masked_games
 import numpy as np
@@ -46,7 +46,7 @@ def test_only_agent_on_turn_has_a_choice(masks):
     assert seen.masks[0][0].tolist() == [FIRST, [True] * 3, FIRST]
     turn(environment, 0, 0, 0)
     seen = turn(environment, 0, 0, 1).observation
-    assert seen.masks[0][0].tolist() == [[True, False, True], FIRST, FIRST]  # what it took last it may not take again
+    assert seen.masks[0][0].tolist() == [[True, False, True], FIRST, FIRST]  # its last action is illegal now
 
 
 def test_without_masks_everything_is_legal_in_a_turn():

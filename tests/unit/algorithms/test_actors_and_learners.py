@@ -249,9 +249,9 @@ def test_several_choices_are_learned_at_once(seed):
 @each_seed
 def test_numbers_are_learned_and_their_deviation_shrinks(seed):
     environment = Naming(64, {"actions": 2, "low": (-2.0, -1.0), "high": (2.0, 1.0)})
-    # The task is deterministic, so the deviation shrinks for ever, and Adam's steps do not. With lr 0.01 a step
-    # soon throws means so many deviations away that no row has a gradient: about one run in three fails, here and
-    # with CleanRL's `ppo_continuous_action` (Huang et al., 2022) at the same settings and a constant step.
+    # The task is deterministic, so the deviation shrinks for ever, and Adam's steps do not. With lr 0.01 one step can
+    # move means by so many deviations that no row has a gradient. About one run in three fails, here and with CleanRL's
+    # `ppo_continuous_action` (Huang et al., 2022) at equal settings and a constant step.
     settings = {"lr": 0.003, "hidden": [32], "ent_coef": 0.0}
     report, context = trained(environment, "ippo", settings, rounds=40, steps=8, seed=seed)
     # A blind policy loses 2/9 at least: the mean distance of -1/3, 0 and 1/3 from their middle. The first deviations

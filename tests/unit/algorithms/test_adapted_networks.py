@@ -1,4 +1,4 @@
-"""Differences of low rank to frozen networks: their gradients, what they can be, and the state they begin as."""
+"""Differences of low rank to frozen networks: their gradients, their range, and their first state."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Metrics of agents beside their group's: by hand, and against the group's in every algorithm."""
+"""Metrics of agents: by hand, and against their group's metrics in every algorithm."""
 
 import dataclasses
 
@@ -20,7 +20,7 @@ def test_explained_variance_equals_hand_computation():
     # Targets 0 and 2 have variance 1. The residuals of values 0 and 1 are 0 and 1, with variance ¼.
     assert explained_variance(np.array([0.0, 1.0]), np.array([0.0, 2.0])) == 0.75
     assert explained_variance(np.array([7.0, 7.0]), np.array([0.0, 2.0])) == 0.0  # a constant explains nothing
-    assert explained_variance(np.array([5.0, 7.0]), np.array([0.0, 2.0])) == 1.0  # but for a constant, all
+    assert explained_variance(np.array([5.0, 7.0]), np.array([0.0, 2.0])) == 1.0  # a constant offset does not count
     assert explained_variance(np.array([0.0, -2.0]), np.array([0.0, 2.0])) == -3.0
     assert explained_variance(np.empty(0), np.empty(0)) == 0.0
 
@@ -67,7 +67,7 @@ def test_weighted_ppo_agent_metrics_equal_group_metrics(name, recurrent):
         each = [found[f"{figure}_a{agent:02d}/g00"] for agent in (0, 2)]
         assert each[0] != each[1]
         assert found[f"{figure}/g00"] == pytest.approx(np.average(each, weights=living), rel=1e-12)
-        assert f"{figure}_a01/g01" not in found  # whose group's metrics are its own
+        assert f"{figure}_a01/g01" not in found  # a group of one agent has only group metrics
     assert {f"postprocess/explained_variance_a{agent:02d}/g00" for agent in (0, 2)} <= found.keys()
 
 

@@ -98,8 +98,8 @@ def test_agents_are_grouped_in_every_relevant_way():
     assert [team.groups for team in teams(TASKS["two sides"])] == [(0, 1, 2, 3), (0, 1, 0, 1), (0, 1, 0, 3)]
 
 
-# A small algorithm with everything that a stage can be. `look` measures how often the group's agents were alive, `mix`
-# counts all groups' steps in the group's own `count` and gives each its share, and `policy` moves by that share.
+# A small algorithm with everything that a stage can be. `look` measures how often the group's agents were alive. `mix`
+# counts all groups' steps in the group's own `count` and gives each its share. `policy` moves by that share.
 PARTS = ("policy", "memory", "count")
 LOOK = StageSpec("look", (), "group", ("policy",), ())
 MIX = StageSpec("mix", ("look",), "team", ("count",), ("count",), couples=True)

@@ -1,4 +1,4 @@
-"""Names of algorithms: built-in, plug-ins, messages for unknown ones; and settings passed to functions."""
+"""Names of algorithms: built-in, plug-ins, messages for unknown names, and settings that are passed to functions."""
 
 import dataclasses
 import subprocess

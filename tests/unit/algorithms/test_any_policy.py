@@ -1,5 +1,5 @@
-"""Recurrent policies and every kind of action: the stages against one plain computation by automatic
-differentiation and torch's Adam, and that their placement changes no byte."""
+"""Recurrent policies and every kind of action: the stages equal one plain computation by automatic differentiation and
+torch's Adam. Their placement changes no byte."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Datasets in columns: worked out by hand, and the order in which columns are read."""
+"""Datasets in columns: worked out by hand, and the order of their reads."""
 
 import numpy as np
 
@@ -13,8 +13,8 @@ NUMBER = EnvSpec(("a",), (AgentClass("one", (0,), 1, 1, low=(-2.0,), high=(6.0,)
 
 
 def steps(**changed):
-    """An episode of 3 steps that a time limit cut, and one of 4 that the rules ended; observations are 0 to 6, and
-    what was seen after the two is 10 and 20."""
+    """An episode of 3 steps that a time limit cut, and an episode of 4 steps that the rules ended. Observations are 0
+    to 6, and the final observations are 10 and 20."""
     return {
         "a/observations": np.arange(7, dtype=np.float32)[:, None], "a/actions": np.array([1, 2, 3, 1, 2, 3, 1]),
         "a/rewards": np.array([1, 2, 4, 8, 16, 32, 64], np.float32), "a/alive": np.ones(7, bool),
@@ -24,7 +24,7 @@ def steps(**changed):
 
 
 def test_two_episodes_in_columns_equal_hand_computation():
-    found = as_columns(steps(), ONE, 2)  # steps 0-1, 2-3 and 4-5; the last fills no column
+    found = as_columns(steps(), ONE, 2)  # steps 0-1, 2-3 and 4-5. The last step fills no column
     assert found["observation/0"][0, :, :, 0].T.tolist() == [[0, 1], [2, 3], [4, 5]]
     assert found["action/0"][0].T.tolist() == [[0, 1], [2, 0], [1, 2]]
     assert found["reward"][0].T.tolist() == [[1, 2], [4, 8], [16, 32]]

@@ -1,4 +1,4 @@
-"""Datasets that are not what a recording is: every one is refused in one line, or is learned from as it says.
+"""Malformed datasets: each is refused in one line, or is learned from as it says.
 
 `HOSTILE` and `HONEST` are changes of an export: of its arrays, of its description, or of the bytes of its files.
 """
@@ -63,7 +63,7 @@ class Shelf(dict):
 
 
 def stored(folder, task=CHOICES):
-    """What a run with this dataset would read; raises `UserError`."""
+    """Return the data that a run would read from this dataset, or raise `UserError`."""
     shelf = Shelf()
     reference = store_dataset(load(None, [*settings(task), f"offline.dataset={folder}"]), "run", shelf)
     return decode(shelf[reference.key], reference.key)
@@ -205,7 +205,7 @@ def swapped(found):
 
 SEEN, ACTS, PAID = "agent_0/observations", "agent_0/actions", "agent_0/rewards"
 ENDS, LIVES, MAY, STARTS = "agent_0/terminations", "agent_0/alive", "agent_0/masks", "episode_starts"
-# The last observation of an agent means something in an episode that it outlives; agent_2 outlives one.
+# The last observation of an agent counts in an episode that it outlives. This is true for agent_2 once.
 LAST = "final/agent_2/observations"
 FLOATS = (SEEN, PAID, LAST)
 

@@ -56,7 +56,7 @@ class PlainRound:
         return [[a for a in agents if self.team.groups[a] == group] for group in {self.team.groups[a] for a in agents}]
 
     def joint(self, agents):
-        """Return the side's reward, the steps after which no agent is alive, and the steps before which one is."""
+        """Return the side's reward, the ends of the side's episodes, and the steps with a living agent."""
         alive, over = (torch.stack([each[a] for a in agents]) for each in (self.rows.alive, self.rows.over))
         return sum(self.rows.rewards[a] for a in agents), (over | ~alive).all(0), alive.any(0)
 

@@ -40,8 +40,8 @@ def test_gradient_beyond_cap_is_scaled_per_network():
 
 
 def test_the_value_after_the_last_step_counts_on():
-    # Residuals 1 + .9 * 2 - 1 = 1.8 and 2 + .9 * 3 - 2 = 2.7, so advantages 1.8 + .855 * 2.7 = 4.1085 and 2.7:
-    # mean 3.40425, half their distance .70425. Targets 5.1085 and 4.7: mean 4.90425, half their distance .20425.
+    # Residuals 1 + 0.9 * 2 - 1 = 1.8 and 2 + 0.9 * 3 - 2 = 2.7, so advantages 1.8 + 0.855 * 2.7 = 4.1085 and 2.7: mean
+    # 3.40425, half their distance 0.70425. Targets 5.1085 and 4.7: mean 4.90425, half their distance 0.20425.
     learner = torch_form.TorchForm(loop.settings(seed=1, steps=1600)).learner
     rewards = np.array([[[1.0], [2.0]]] * 3, np.float32)
     advantages, targets = learner._advantages(rewards, np.array([[[1.0], [2.0], [3.0]]] * 3, np.float32))
@@ -153,7 +153,7 @@ def test_rates_and_dollars_leave_out_the_first_round():
 
 
 def test_networks_have_requested_hidden_width():
-    # A policy of 18 inputs and 5 actions: 18 * 30 + 30 + 30 * 30 + 30 + 30 * 5 + 5 = 1,655; a critic of the three
+    # A policy of 18 inputs and 5 actions: 18 * 30 + 30 + 30 * 30 + 30 + 30 * 5 + 5 = 1,655. A critic of the three
     # observations: 54 * 30 + 30 + 30 * 30 + 30 + 30 + 1 = 2,611.
     layers = networks(Round(num_envs=1, hidden=30).sample())
     assert [Network(sizes).parameters for sizes in layers] == [1655, 2611]

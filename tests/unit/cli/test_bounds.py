@@ -1,4 +1,4 @@
-"""Every number that a configuration takes has an upper bound, so that none can keep a machine busy without end."""
+"""Every number of a configuration has an upper bound, so a machine's work always ends."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,7 @@ from marless.functions.environments.base import EnvTask
 from marless.functions.environments.games import battles, foraging, kitchen, warehouse
 from marless.studies.study_file import StudyFile
 
-# What names a thing or counts from it: no work grows with it.
+# Numbers that name a thing or start a count, so no work grows with them.
 FREE = {"EnvTask.options", "Evaluation.options", "StudyFile.base", "StudyFile.vary", "Setting.values"}
 
 
@@ -28,7 +28,7 @@ def unbounded(kind: inspect.Type, where: str) -> Iterator[str]:
 
 
 def parts(kind: inspect.Type) -> list[tuple[str, inspect.Type]]:
-    """The types that a type is made of, those of a struct by name."""
+    """The types that a type is made of. Fields of a struct have their names."""
     if isinstance(kind, inspect.StructType):
         return [(field.name, field.type) for field in kind.fields]
     inner = [getattr(kind, name, ()) for name in ("type", "types", "item_type", "item_types", "value_type")]

@@ -87,7 +87,7 @@ def test_the_printed_configuration_is_the_configuration(overrides):
 
 
 def test_printed_configuration_explains_every_key():
-    """Those of a resource once there is one."""
+    """The keys of a resource are explained once there is one."""
     lines, table = document(load(None, ["resources.judge.serve=my_judge:grade"])).splitlines(), ""
     found = {}
     for above, text in zip(["", *lines], lines, strict=False):
@@ -222,7 +222,7 @@ def test_doctor_prints_what_is_here(capsys):
     assert all(word in out for word in ("python", "cores", "memory", "disk free", "learner", "local     ready"))
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["machine"]["program"] == badge().program  # what a driver and its workers compare
+    assert found["machine"]["program"] == badge().program  # the value that a driver and its workers compare
     assert "python" in found["machine"] and found["extras"].keys() >= {"learner"}
     assert found["backends"]["local"]["ready"] and {"inline", "ray", "emulated", "aws"} < {*found["backends"]}
 

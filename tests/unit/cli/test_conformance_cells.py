@@ -103,7 +103,7 @@ def test_the_long_protocol_keeps_the_benchmarks_terms():
             assert settings["algorithm.gamma"] == 0.9
             assert settings["algorithm.time_limit"] == treatment
             assert settings.get("sharing.rule") == (None if on_policy else "all")
-            # The absolute metric takes ten times the episodes of an evaluation, of which the default is 320.
+            # The absolute metric takes ten times the episodes of an evaluation. Their default is 320.
             assert "evaluation.episodes" not in settings
     spread = [case for case in FULL.cases if case.task == "simple_spread_3" and case.bar is not None]
     assert {case.algorithm: case.bar for case in spread if case.treatment == "long"} == {"mappo": -26.5, "ippo": -27.5}
@@ -368,7 +368,7 @@ def test_results_whose_records_are_gone_appear_nowhere(tmp_path):
     case = a_case("vdn")
     put(tmp_path, *(a_record(case, seed) for seed in case.seeds))
     report.write(tmp_path)
-    # As `quick --anew` does, after which every seed fails.
+    # Act like `quick --anew`, and then all seeds fail.
     put(tmp_path, *(record.failed("quick", case, cell, "it fell") for cell in case.cells))
     assert outcomes.layout(report.write(tmp_path)) == {}
     assert list(tmp_path.glob("*-marl-eval.json")) == []

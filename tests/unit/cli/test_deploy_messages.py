@@ -1,4 +1,4 @@
-"""What `marless cloud deploy` prints before it asks."""
+"""`marless cloud deploy` prints these lines before it asks."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the benchmark of learners on a GPU says of its measurements is worked out by hand."""
+"""The findings of the benchmark of learners on a GPU, worked out by hand."""
 
 import msgspec
 import pytest

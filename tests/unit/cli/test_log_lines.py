@@ -1,7 +1,7 @@
 """Lines of an invocation are joined by its request id: ours, which name the run, and Lambda's, which have its figures.
 
-Lambda's lines are as in the developer guide, "Viewing CloudWatch logs for Lambda functions"; ours as Powertools writes
-them. `tests/emulated` reads the lines of an account.
+Lambda's lines are from the developer guide, "Viewing CloudWatch logs for Lambda functions". Our lines are in
+Powertools' format. `tests/emulated` reads the lines of an account.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What set a value of the configuration: its class, the task's family, the task, the file, or the command line."""
+"""The origin of a configuration's value: its class, the task's family, the task, the file, or the command line."""
 
 import json
 
@@ -19,7 +19,7 @@ def test_value_names_highest_layer_that_sets_it(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text('algorithm = {name = "qmix", lr = 1e-3, gamma = 0.9}\ntask.name = "lbf/8x8-2p-3f"\nseed = 2')
     origins = changed_origins(path, "algorithm.lr=1e-4", "seed=3")
-    # The family sets gamma too, but the file is above it; qmix has three settings of its own in this family.
+    # The family sets gamma too, but the file is above it. This family gives qmix three settings.
     file, family = f"file {path}", "family lbf/"
     of_family = dict.fromkeys(("algorithm.updates_per_round", "algorithm.epsilon_steps", "algorithm.priority"), family)
     of_both = dict.fromkeys(

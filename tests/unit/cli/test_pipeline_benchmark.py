@@ -1,4 +1,4 @@
-"""The predictions of the benchmark of rounds are worked out by hand, and so is what its table says."""
+"""The predictions and the table of the benchmark of rounds are worked out by hand."""
 
 import msgspec
 import numpy as np
@@ -32,7 +32,7 @@ def test_sample_takes_learner_slot_with_lag():
 
 
 def test_learners_begin_while_an_evaluation_is_played():
-    """A sample of 1 s beside an evaluation of 3 s; two learners of 1 s follow the sample on its slot."""
+    """A sample of 1 s and an evaluation of 3 s run together. Two learners of 1 s follow the sample on its slot."""
     assert prediction.after_samples_s([1.0], [3.0], [1.0] * 2, 2) == 3.0
     assert prediction.in_turn_s([1.0, 3.0], [1.0] * 2, 2) == 4.0
 

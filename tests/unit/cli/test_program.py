@@ -1,4 +1,4 @@
-"""Lines that tell the user what to type begin with words that the user's shell knows."""
+"""Suggested commands begin with words that the user's shell knows."""
 
 import os
 import shlex
@@ -17,7 +17,7 @@ ENVIRONMENT = Path(sys.prefix)
 
 @pytest.fixture
 def elsewhere(shell, tmp_path):
-    """The environment is not active, and the shell stands in another folder."""
+    """The environment is not active, and the shell is in another folder."""
     shell.export(PATH=os.defpath)
     shell.cd(tmp_path)
 
@@ -65,7 +65,7 @@ def test_lines_without_program_name_can_be_typed(elsewhere):
     name = program_name()
     assert said == f"it has failed; its log: {name} cloud logs --function actor, or `{name} resume first`"
     assert as_typed_here("no torch: pip install 'marless[learner]'") == f"no torch: {extras.install('learner')}"
-    # Packages beside an extra are named once.
+    # Packages next to an extra are named once.
     packages = "'marless[smac]' 'smac @ git+https://github.com/oxwhirl/smac'"
     assert (
         as_typed_here(f"no smac: pip install {packages}; and maps")

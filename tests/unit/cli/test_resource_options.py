@@ -1,4 +1,4 @@
-"""External resources as options of `marless cloud deploy`, and what a run may ask of a deployment."""
+"""External resources as options of `marless cloud deploy`, and the resources that a run may ask of a deployment."""
 
 import pytest
 from msgspec.structs import replace

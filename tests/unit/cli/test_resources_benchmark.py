@@ -1,4 +1,4 @@
-"""The predictions of the benchmark of resources are worked out by hand, and so is what its table says."""
+"""The predictions and the table of the benchmark of resources are worked out by hand."""
 
 import os
 
@@ -23,8 +23,8 @@ def slots(number):
 
 
 def test_actions_take_the_slot_that_is_free_first():
-    """Two trajectories ask at 1 s; on one slot the second is answered at 5 s, the first asks again at 4 s and is
-    answered at 7 s, the second asks again at 6 s and is answered at 9 s."""
+    """Two trajectories ask at 1 s. On one slot the first is answered at 3 s and asks again at 4 s. The second is
+    answered at 5 s and asks again at 6 s. The last answers come at 7 s and 9 s."""
     rounds = [[TWICE, TWICE]]
     assert prediction.shared([rounds], slots(2)) == Predicted(2.0, 6.0)
     assert prediction.shared([rounds], slots(1)) == Predicted((2 + 4 + 3 + 3) / 4, 9.0)
@@ -56,7 +56,7 @@ def test_nine_slots_are_split_over_runs():
     split = ways.several(0.2, 0.1, ways.SPLIT)
     assert [split.tables[name]["slots"] for name in split.asked] == list(ways.SPLIT)
     assert ways.several(0.2, 0.1, (9,)).asked == ("judge0",) * 4
-    # With a duty of .2 an action of .1 s follows .4 s of thought.
+    # With a duty of 0.2 an action of 0.1 s follows 0.4 s of thought.
     assert split.think_s == pytest.approx(0.4) and split.trajectories * ways.RUNS == ways.TRAJECTORIES
 
 
@@ -80,7 +80,7 @@ def test_nine_shared_slots_suffice_for_32_trajectories():
 
 @pytest.mark.parametrize(("trajectories", "duty", "least"), [(2, 0.2, 1.3), (12, 0.5, 1 / 1.02)])
 def test_elastic_cores_gain_when_idle_and_never_lose(trajectories, duty, least):
-    """On two cores, of an action of which .95 can be divided."""
+    """On two cores, with an action that is divisible to 0.95."""
     rounds = drawn_rounds(trajectories, duty)
 
     def served(elastic):

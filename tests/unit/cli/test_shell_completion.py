@@ -1,4 +1,4 @@
-"""What the tab key completes, by a real bash and by the functions that bash and zsh ask."""
+"""Completions of the tab key, by a real bash and by the functions that bash and zsh ask."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ while read -r COMP_LINE; do
     echo "${COMPREPLY[*]}"
 done
 """
-# As zsh does it: the widget's line and words are variables, and `_describe` shows what it is given.
+# Zsh passes the widget's line and words as variables, and `_describe` shows the completions.
 ZSH_SCRIPT = r"""
 compdef() {}
 eval "$(marless doctor --completion zsh)"

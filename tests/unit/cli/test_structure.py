@@ -17,7 +17,7 @@ PACKAGES = {
     **{folder.name: folder for folder in ROOT.glob("packages/*/*_*")},
 }
 MOST = 20
-# The rest sets what no parameter reaches: a fault within a library or in the middle of a command.
+# These files patch places that no parameter reaches: a fault within a library or in the middle of a command.
 MOST_PATCHED = 40
 
 
@@ -30,7 +30,7 @@ def modules():
 
 
 def imports(path, known):
-    """The product's modules that a file imports, including those in functions and under TYPE_CHECKING."""
+    """The product's modules that a file imports, also inside functions and under TYPE_CHECKING."""
     found = set()
     for node in sizes.statements_of(path):
         if isinstance(node, ast.Import):
@@ -49,13 +49,13 @@ def test_no_folder_holds_more_than_twenty_python_files():
 
 def test_imports_have_no_circles_lazy_ones_included():
     known = modules()
-    # A package's import of its own submodules, for its public names, is no circle: submodules import siblings.
+    # A package may import its own submodules for its public names, because submodules import siblings.
     graph = {name: imports(path, known.keys()) - {name} for name, path in known.items()}
     TopologicalSorter(graph).prepare()  # raises `CycleError` for a circle
 
 
 def test_few_test_files_patch():
-    """A patch of a name that nobody looks up any more tests nothing, and no move of code says so."""
+    """If code moves, a patch of its old name silently tests nothing."""
     tests = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "packages").rglob("tests/**/*.py")]
     patches = [path for path in tests if path != Path(__file__) and "monkeypatch" in path.read_text("utf-8").lower()]
     assert len(patches) <= MOST_PATCHED, sorted(map(str, patches))

@@ -179,7 +179,7 @@ def test_the_discount_follows_from_the_longest_episode(horizon, gamma, algorithm
 def test_printed_configuration_keeps_values_for_any_task(name):
     config = load(None, (f"algorithm.name={name}",))
     document = msgspec.to_builtins(config)
-    # All options of its algorithm, from which a run's configuration is completed.
+    # All options of its algorithm. They complete a run's configuration.
     known = flat(config).keys() & {key for keys in FAMILIES.values() for key in keys}
     assert ("algorithm.n_step" in known) == (name in ("iql", "vdn", "qmix"))
     assert fill_family({**document, "task": {"name": "smax/8m"}}, known)[0] == {**document, "task": {"name": "smax/8m"}}
@@ -217,7 +217,7 @@ def test_what_is_no_table_or_name_is_refused(settings, says):
         (50, ["stop.env_steps=1_000_000", "stop.rounds=100"], 64, 320, 320),  # 6,400
         (500, ["evaluation.every_steps=600_000", "actors.rollout_length=50", "stop.rounds=1000"], 120, 320, 320),
         (1, ["evaluation.every=100", "stop.rounds=9999"], 320, 3200, 3200),
-        # What the user says counts.
+        # The user's settings count.
         (9, ["stop.rounds=3", "evaluation.final_episodes=3200"], 64, 3200, 3200),
         (9, ["stop.rounds=3", "evaluation.episodes=10", "evaluation.final_episodes=20"], 10, 20, 100),
         # The run's length is unknown.

@@ -1,4 +1,4 @@
-"""What people type who come from other libraries or know other programs, and the line that answers them."""
+"""Typical input of users of other libraries and programs, and the lines that answer it."""
 
 import shlex
 import tomllib
@@ -108,6 +108,6 @@ def test_foreign_name_means_same_in_every_library():
 
 
 def test_own_keys_are_never_answered_as_foreign():
-    """What exists for one algorithm may be another thing in another library, as `batch_size` is."""
+    """A name of one algorithm may have another meaning in another library. `batch_size` is an example."""
     everywhere = set.intersection(*(set(valid_keys(name)) for name in algorithms.names()))
     assert not everywhere & COUNTERPARTS.keys()

@@ -1,4 +1,4 @@
-"""Runs of each test are in a folder of its own."""
+"""Runs of each test are in a separate folder."""
 
 import pytest
 

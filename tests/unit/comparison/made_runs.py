@@ -1,4 +1,4 @@
-"""Runs that have come to an end, made without training: folders with the files that a comparison reads."""
+"""Finished runs, made without training: folders with the files that a comparison reads."""
 
 from pathlib import Path
 
@@ -21,10 +21,11 @@ _PARTS = dict.fromkeys((*NAMES, "storage", "requests"), 0.0)
 def a_run(
     path, seed=1, returns=(1.0, 2.0), absolute=3.0, settings=(), status="finished", dollars=0.01, every=100, win=None
 ):
-    """A run with an evaluation of two episodes every `every` steps, each of which takes a second and so many dollars.
+    """A run with an evaluation of two episodes every `every` steps. Each evaluation takes a second and so many dollars.
 
-    The episodes' returns are one below and one above those of `returns`. No `absolute`: it was stopped before. `win`
-    are means of a metric of the environment, one for each evaluation, and the last one that of the absolute metric.
+    The episodes' returns are one below and one above the values of `returns`. No `absolute`: it was stopped before.
+    `win` are means of a metric of the environment, one for each evaluation. The last mean belongs to the absolute
+    metric.
     """
     path.mkdir(parents=True)
     config = load(None, [f"seed={seed}", "task.name=toy/signal", *settings])
@@ -56,7 +57,7 @@ def a_run(
 
 
 def a_study(path, settings, seeds=(1, 2), **how):
-    """A study that lists `settings`: what each sets, by name; without training, as `a_run`."""
+    """A study that lists `settings` with their values, by name. It is not trained, like `a_run`."""
     path = Path(path)
     for name, values in settings.items():
         for seed in seeds:

@@ -1,4 +1,4 @@
-"""Which runs are compared and which of them form an arm."""
+"""A comparison chooses runs and groups them into arms."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def test_runs_that_differ_in_seed_are_one_arm():
 def test_arms_are_distinguished_by_differing_keys():
     names = [made(f"{lr}-{seed}", f"algorithm.lr={lr}", seed=seed) for lr in (0.1, 0.2) for seed in (1, 2)]
     assert list(arms(*names)[0]) == ["lr=0.1", "lr=0.2"]
-    # What a run sets beside is no key where it says nothing more.
+    # A setting of only one run is a key only where it distinguishes arms.
     assert list(arms(*names, made("other", "stop.rounds=9"))[0]) == ["lr=0.1", "lr=0.2", "lr=default"]
     assert list(arms(*names, made("more", "algorithm.lr=0.1", "stop.rounds=9"))[0]) == [
         "lr=0.1, rounds=400",

@@ -1,4 +1,4 @@
-"""Comparisons of runs whose figures are worked out by hand, and the files that are written."""
+"""Comparisons of runs against figures worked out by hand, and the written files."""
 
 import csv
 import json
@@ -35,7 +35,8 @@ def interquartile(numbers):
 
 
 def test_returns_are_those_where_the_shortest_run_ends():
-    # Evaluations every 100 steps, each after a second and a cent; ippo's cost two cents and come every 150 steps.
+    # Evaluations every 100 steps, each after a second and a cent. For ippo they cost two cents and come every 150
+    # steps.
     a_run(Path("runs/mappo"), returns=(10, 20, 30, 40))
     a_run(Path("runs/ippo"), returns=(10, 50), settings=IPPO, every=150, dollars=0.02)
     steps, _ = compared("steps")

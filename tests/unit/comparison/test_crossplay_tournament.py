@@ -38,14 +38,14 @@ def test_side_returns_are_by_team_and_opponent():
 
 
 def test_teams_differ_by_odds_of_score():
-    """Three of four episodes won, with one draw in fifty beside them: 0.745 to 0.255."""
+    """Three of four episodes won, and one draw in fifty: 0.745 to 0.255."""
     found = ratings(np.array([[0.5, 0.25], [0.75, 0.5]]))
     assert found[0] == 1200
     assert found[1] == pytest.approx(1200 + 400 * np.log10(0.745 / 0.255), abs=0.1)
 
 
 def test_teams_that_follow_the_model_have_its_ratings():
-    """Scores of Elo's formula for 1200, 1300 and 1500; the draws beside them move ratings together by a few points."""
+    """Scores of Elo's formula for 1200, 1300 and 1500. The added draws move ratings together by a few points."""
     true = np.array([1200.0, 1300.0, 1500.0])
     scores = 1 / (1 + 10 ** ((true[None] - true[:, None]) / 400))
     np.testing.assert_allclose(ratings(scores), true, atol=12)

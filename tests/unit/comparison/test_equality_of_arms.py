@@ -67,7 +67,7 @@ def test_engines_are_equal_only_within_the_margin():
 
 
 def test_seed_that_misses_return_counts_as_slowest():
-    """The shares are 0.4, 0.5 and twice never, so the median is never. With one such seed it is 0.5."""
+    """The shares are 0.4, 0.5 and twice missing, so the median is missing. With one such seed it is 0.5."""
     seconds = ["4.0", "", "5.0", ""]
     rows = [a_row(seed, -33.0, -33.0 + seed / 10, cell) for seed, cell in enumerate(seconds)]
     baseline, native, numpy, *_ = ten_seeds.summary(rows)

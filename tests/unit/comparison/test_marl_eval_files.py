@@ -34,7 +34,7 @@ def a_file(name, task, algorithms):
 
 
 def two_tasks():
-    """`a` and `b` on two tasks, whose returns lie in 0 to 10 and in 0 to 100; `c` on the first alone."""
+    """`a` and `b` on two tasks, with returns from 0 to 10 and from 0 to 100. `c` has only the first task."""
     first = a_file("first.json", "one", {"a": {1: (0, 4), 2: (0, 6)}, "b": {1: (0, 8), 2: (0, 10)}, "c": {1: (5, 5)}})
     second = a_file("second.json", "two", {"a": {1: (0, 100), 2: (0, 50), 3: (0, 9)}, "b": {1: (0, 20), 2: (0, 30)}})
     return [first, second]
@@ -83,7 +83,7 @@ def test_command_compares_files_like_runs(capsys):
     merged = json.loads(Path("made/marl-eval.json").read_text())["mpe"]
     assert {task: list(algorithms) for task, algorithms in merged.items()} == {"one": ["a", "b"], "two": ["a", "b"]}
     assert Path("made/compare.md").read_text().endswith(f"\n\n{written_by()}\n")
-    # What was written can be compared again.
+    # The written file can be compared again.
     assert main(["compare", "made/marl-eval.json", "--out", "again"]) == 0
     tables = [Path(folder, "compare.csv").read_text() for folder in ("made", "again")]
     assert tables[0] == tables[1]

@@ -54,7 +54,7 @@ def heard(plan, state, item):
 
 
 def evaluations(*means):
-    """A script whose evaluations return these means in order; every other attempt succeeds."""
+    """A script of evaluations that return these means in order. All other attempts succeed."""
     left = list(means)
 
     def script(function, request):
@@ -82,7 +82,7 @@ def test_applying_is_pure_and_repeatable(monkeypatch):
         for _ in range(9):
             driver.step()
         world.finish()
-    # Abandoned proposals: test_sharing_flow.py; lost tasks, and turns from which nothing follows: test_detached.py.
+    # Abandoned proposals: test_sharing_flow.py. Lost tasks, and turns without effect: test_detached.py.
     elsewhere = {"Abandoned", "Lost", "Elapsed"}
     assert set(applied) == {event.__name__ for event in applying._HANDLERS} - elsewhere
 
@@ -190,7 +190,7 @@ def test_how_an_attempt_ended_badly_is_one_line(outcome, says):
     ("slots", "says"), [(1, "timeout_s, or placement.rule=fused for a learner per group)"), (2, "timeout_s)")]
 )
 def test_slow_learner_of_several_groups_may_be_split(slots, says):
-    """Two groups, of which each has a learner of its own in a cloud with two slots."""
+    """Two groups with separate learners in a cloud with two slots."""
 
     def script(function, request):
         return (
@@ -242,7 +242,7 @@ def test_only_a_better_evaluation_replaces_the_best(rounds, means, best):
 
 
 def spread_out(*means, spread):
-    """A script like `evaluations`, of which half the episodes return `spread` more and half as much less."""
+    """A script like `evaluations`. Half of the episodes return `spread` more, and half as much less."""
     left = list(means)
 
     def script(function, request):
@@ -255,8 +255,8 @@ def spread_out(*means, spread):
     return script
 
 
-# Of 4 episodes in an evaluation and 8 at the end, all 2 away from their mean: the variance of the 8 is 32 / 7, and
-# the standard error of the difference sqrt(32 / 7 * (1 / 4 + 1 / 8)) = 1.309.
+# An evaluation has 4 episodes and the end 8, all 2 away from their mean. The variance of the 8 is 32 / 7, and the
+# standard error of the difference sqrt(32 / 7 * (1 / 4 + 1 / 8)) = 1.309.
 @pytest.mark.parametrize(("ahead", "best"), [(1.30, 6), (1.32, 4)])
 def test_final_policies_are_best_unless_clearly_beaten(ahead, best):
     plan = make_plan("stop.rounds=6", "evaluation.episodes=4", "evaluation.final_episodes=8")
@@ -268,7 +268,7 @@ def test_final_policies_are_best_unless_clearly_beaten(ahead, best):
 def test_policies_that_reached_target_are_best():
     plan = make_plan("stop.rounds=6", "stop.return=-41", "evaluation.episodes=4", "evaluation.final_episodes=8")
     state = World(plan, spread_out(-50.0, -40.0, -40.5, spread=2.0)).finish()
-    # Their mean stays that of the evaluation: a run that was killed here must find that it has reached the target.
+    # The mean of the evaluation stays. If a run is killed here, it must find that it has reached the target.
     assert (state.reason, state.best.mean) == ("return", -40.0)
 
 

@@ -36,7 +36,7 @@ def settings(*overrides):
 
 
 def round_signals(probabilities=(0.1, 0.1, 0.9, 0.9, 0.1), returns=(1.0, 2.0, 3.0, 4.0, 5.0), **metrics):
-    """A round in which agent i takes its first action with `probabilities[i]` for every observation."""
+    """A round with agents that take their first action with `probabilities[i]` (agent i) for every observation."""
     tables = {
         f"behaviour/{agent_name(agent)}": pack_table(np.tile([p, 1 - p], (16, 1)))
         for agent, p in enumerate(probabilities)

@@ -188,7 +188,7 @@ def test_target_return_ends_run_with_its_policies():
     assert (state.status, state.reason, state.round) == ("finished", "return", 4)
     final = next(r for r in world.invoker.asked if isinstance(r, EvaluateTask) and r.stream == "final")
     assert [ref.key for ref in final.policies] == ["rounds/000003/learn/all.policies.safetensors"]
-    # Round 4 learned beside that evaluation, and nothing of it is left.
+    # Round 4 learned during that evaluation, and its objects are deleted.
     assert any(isinstance(request, LearnTask) and request.address.round == 4 for request in world.invoker.asked)
     assert not [key for key in world.storage if key.startswith("rounds/000004/")]
 

@@ -57,7 +57,7 @@ def test_detached_run_has_weights_of_driven_run(run, tmp_path):
 
 
 def test_sums_of_a_detached_round_wait_for_nobody():
-    # Time passes only where nobody was woken.
+    # Time passes only if no function was woken.
     assert undisturbed("summed").now == 0.0
     works = [id.split("/", 2)[2] for id, _ in undisturbed("summed").served if id.split("/")[1] == "000001"]
     assert sorted(works) == [
@@ -107,7 +107,7 @@ def test_idle_turn_counts_as_training_time():
     commits, commit = [], world.ledger.commit
     world.ledger.commit = lambda *item: (commits.append(world.now), commit(*item))[1]
     same(world.run(), undisturbed())
-    # Training begins with the first commit, which sends the first task, and the last one ends it.
+    # Training begins with the first commit, which sends the first task. The last commit ends it.
     assert world.state.seconds == max(commits) - min(commits)
 
 
@@ -133,7 +133,7 @@ def test_detached_run_is_billed_all_report_set_reads():
 
 
 class Overtaken(World):
-    """Just before a turn commits that found two asks complete, another one commits that found only the later; once."""
+    """Once, a turn found two asks complete. Just before it commits, a turn commits that found only the later ask."""
 
     def __init__(self, *overrides):
         super().__init__(*overrides)
@@ -172,7 +172,7 @@ def test_overtaken_turn_receives_missing_reports():
 
     world.deliver = evaluation_after_learner
     same(world.run(), undisturbed())
-    # Time passes only where nobody was woken.
+    # Time passes only if no function was woken.
     assert world.raced and world.now == 0.0
     # All are billed, the overtaken one with the state that it read in vain and the write that was refused.
     assert world.state.meter.coordinator.invocations == world.turns
@@ -322,7 +322,7 @@ def test_turn_of_ended_run_writes_nothing():
 
 
 class Forged(World):
-    """A run in which a forged `member` is first in every set of tasks."""
+    """A run with a forged `member` first in every set of tasks."""
 
     def __init__(self, member):
         super().__init__()
@@ -375,7 +375,7 @@ def test_sleeping_driver_deletes_nothing_of_later_driver():
 
 
 class Slept:
-    """A ledger whose driver loses its lease right after its commit."""
+    """A ledger that takes the lease from its driver right after the driver's commit."""
 
     def __init__(self, world):
         self.ledger = world.ledger

@@ -31,7 +31,7 @@ GRAPHS = {
     ),
     "one stage": IQL.stages,
     "mixed": MIXED,
-    # As in an actor-critic with central critics: groups share their actions, all else is per group.
+    # Like an actor-critic with central critics: groups share their actions, and everything else is per group.
     "coupled": (
         StageSpec("actions", (), "group", (), ()),
         StageSpec("critic", ("actions",), "group", (), (), couples=True),
@@ -182,8 +182,8 @@ def test_wave_reads_only_results_of_previous_wave(name):
             kinds = {f"{where[1]}/policy/g{group:02d}.{kind}" for kind in ("policies", "learner")}
             assert made(request.state, where[0]) == kinds
         else:
-            # Parts of the mixing network and the normaliser; those of a group that is not its side's first are never
-            # stored, and the state has their keys.
+            # Parts of the mixing network and the normaliser. Only the first group of a side stores parts, but the state
+            # has the keys of all groups.
             assert made(request.state, where[0]) == {f"{where[1]}/mix.learner"}
         now = f"learn/{update:05d}"
         utilities = {f"{now}/utility/g{group:02d}.tensors" for group in (0, 1)}

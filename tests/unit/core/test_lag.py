@@ -49,7 +49,7 @@ def test_every_row_is_learned_after_the_lag(lag, rule, rollouts, checkpoint, kil
         newest = request.address.round - lag
         assert (request.age, sampled_in(request.trajectories)) == (lag, {newest})
         assert len(request.trajectories) == len(request.rollouts) == rollouts
-        # A round has 10 steps a rollout; what a replay buffer holds besides is older, without a gap.
+        # A round has 10 steps a rollout. The rest of a replay buffer is older, without a gap.
         older = [past.round for past in request.learning.past]
         fitting = max(1, (replay or 0) // (10 * rollouts))
         assert older == list(range(max(0, newest + 1 - fitting), newest))

@@ -1,4 +1,4 @@
-"""Leagues: who plays whom, the ratings by hand, and what a rollout of a match holds."""
+"""Leagues: the pairings, the ratings by hand, and the contents of a match's rollout."""
 
 import msgspec
 import numpy as np
@@ -191,7 +191,7 @@ def policies(seed, team=TEAM):
 
 
 def sampled(match=None, earlier=None):
-    """A rollout of the policies of seed 1, in a match those against the `earlier` ones."""
+    """A rollout of the policies of seed 1, in a match against the `earlier` policies."""
     task = make_task(SampleTask,
         id="r/000000/x", run="r", round=0, output="x", timeout_s=9.0, seed=1, environment=TAG, team=TEAM,
         policies=(), rollouts=(2,), num_envs=8, rollout_length=25, match=match,
@@ -210,7 +210,7 @@ def test_side_against_own_policies_plays_as_without_match(agents):
 
 
 def test_a_checkpoint_may_have_other_groups_and_inputs():
-    """The earlier team shared no networks and took no one-hots; the newest has both."""
+    """The earlier team had separate networks without one-hots. The newest team has both."""
     team = Team(groups=(0, 1, 2, 3))
     match, earlier = Match(agents=(3,), team=team), policies(5, team)
     found, *_ = sampled(match, earlier)

@@ -12,8 +12,8 @@ from marless.functions.algorithms import registry
 from marless.functions.environments import registry as environments
 from marless.functions.environments.base import AgentClass, EnvSpec
 
-# Three agents with 18 inputs and 5 actions, in episodes of 25 steps: with h hidden units a policy
-# has 24 h + 5 parameters, and a critic of one agent's observation 20 h + 1, of 4 bytes each.
+# Three agents with 18 inputs and 5 actions, in episodes of 25 steps. With h hidden units a policy has 24 h + 5
+# parameters, and a critic of one observation 20 h + 1. A parameter has 4 bytes.
 SPREAD = environments.spec(load(None, []).task)
 ROLLOUTS = 1000
 POLICY, CRITIC = 4 * (24 * ROLLOUTS + 5), 4 * (20 * ROLLOUTS + 1)
@@ -45,7 +45,7 @@ def test_learner_of_all_groups_holds_networks_before_after(rule):
 
 
 def test_group_learner_holds_less_than_initialiser_of_all():
-    """The function that draws them holds no moments, which are zeros, and one object of all but the policies."""
+    """The function that draws them holds no moments (zeros), and one object of everything but the policies."""
     for rule in ("fused", "split"):
         found = footprint_of("learner", "algorithm.name=ippo", f"placement.rule={rule}", "actors.num_envs=1")
         assert found == (3 * (BOTH + 2 * BOTH + CRITIC), 0)
@@ -57,7 +57,7 @@ def test_group_learner_holds_its_own_networks():
         3 * BOTH + 3 * BOTH + 2 * POLICY,
         ROUND // 3,
     )
-    # A learner of the critic alone, of the policy alone: the larger holds three of its own, and five more.
+    # One learner of the critic, one of the policy: the larger holds three copies of its networks, and five more.
     assert footprint_of("learner", "algorithm.name=ippo", "placement.rule=split", spec=alone) == (
         8 * POLICY,
         ROUND // 3,
@@ -65,7 +65,7 @@ def test_group_learner_holds_its_own_networks():
 
 
 def test_half_group_learner_holds_less_with_halved_slots():
-    """The half that ends in the policy reads the critic, too, and holds eight of its own as alone."""
+    """The half that ends in the policy reads the critic, too, and holds eight copies of its networks as before."""
     half, one = 8 * POLICY + CRITIC, 3 * BOTH + 3 * BOTH + 2 * POLICY
     alone, pair = alike(1), alike(2, horizon=1)
 
@@ -74,7 +74,7 @@ def test_half_group_learner_holds_less_with_halved_slots():
 
     assert networks(alone, concurrency=2) == half
     assert networks(alone, concurrency=1) == networks(alone, idle_slots_free=False, concurrency=1) == one
-    # Where two groups have a slot each, whoever draws both networks holds less than a learner of one.
+    # If two groups have a slot each, drawing both networks takes less than a learner of one.
     drawn = 2 * (BOTH + 2 * BOTH + CRITIC)
     assert networks(pair, concurrency=2) == max(drawn, half)
     assert networks(pair, idle_slots_free=False, concurrency=2) == max(drawn, one)
@@ -143,7 +143,7 @@ def test_player_holds_policy_per_group_and_per_agent():
 
 
 def test_playing_learner_takes_most_with_shared_policy():
-    # Forty agents' observations beside their identities, and a bias.
+    # Forty agents' observations with their identities, and a bias.
     policy, critic = 4 * ((58 + 1) * ROLLOUTS + 5 * ROLLOUTS + 5), 4 * ((58 + 1) * ROLLOUTS + ROLLOUTS + 1)
     settings = ("algorithm.name=ippo", "sharing.rule=all", "placement.rule=whole")
     found = footprint_of("learner", *settings, spec=alike(40, horizon=1))

@@ -1,4 +1,4 @@
-"""Fixed opponents beside learning agents: their actions, and that neither changes the other's."""
+"""Fixed opponents of learning agents: their actions, and the independence of both."""
 
 import numpy as np
 import pytest

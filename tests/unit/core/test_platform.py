@@ -1,4 +1,4 @@
-"""What a platform can do: each ability decides one thing, and nothing else."""
+"""A platform's abilities: each decides exactly one thing."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ ABILITIES = {
     "latency": "aws",
     "idle_slots_free": False,
 }
-# A placement whose answers no deployed function could send, with a hundred rounds in a task.
+# A placement with answers too large for deployed functions, with a hundred rounds in a task.
 PLAN = make_plan(
     *("placement.rule=whole", "placement.chain=100", "evaluation.every=100", "stop.rounds=1"),
     *("actors.rollouts=100", "actors.num_envs=64", "placement.inline_objects=true"),
@@ -41,13 +41,13 @@ def ended():
 
 
 def billed_ms(plan):
-    """What is billed of 5 s that were measured with a time-out of one."""
+    """Return the billed time of a report of 5 s with a time-out of 1 s."""
     late = Report(id="late", attempt=0, function="actor", outcome="answered", duration_ms=5000.0)
     return budget.invocation_of(plan, late, 1.0, 1769, Usage()).billed_ms
 
 
 def meter_of_a_report(plan):
-    """The logs, and what left the region, of one report."""
+    """Return whether one report is billed for logs, and its bytes that left the region."""
     answer = Report(id="answer", attempt=0, function="actor", outcome="answered", body=bytes(70))
     meter = apply(plan, State(), Reported((AttemptEnded("", answer, None),))).meter
     return meter.log_bytes > 0, meter.bytes_out
@@ -107,7 +107,7 @@ def test_deployed_functions_have_all_abilities_of_the_cloud(ended):
 @pytest.mark.parametrize("sharing", ["none", "all"])
 @pytest.mark.parametrize("detached", [False, True])
 def test_cloud_default_costs_one_learner_per_group(sharing, detached):
-    """To the last request, byte and millisecond, where every group has a slot of its own."""
+    """To the last request, byte and millisecond, if every group has a slot."""
 
     def spent(rule, slots):
         settings = (f"sharing.rule={sharing}", f"placement.rule={rule}", "stop.rounds=3")

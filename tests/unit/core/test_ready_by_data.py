@@ -1,4 +1,4 @@
-"""A task begins once what it reads is answered, whatever else is in flight, and any order of answers ends alike."""
+"""A task begins once its inputs are answered, while others are in flight. Any order of answers gives the same end."""
 
 import random
 
@@ -93,8 +93,8 @@ def test_decision_comes_only_at_gates_or_failures(fails, monkeypatch):
         return [report(function, request, outcome="crash") if bad else answered(function, request)]
 
     Shuffled(make_plan(*SPLIT, "actors.rollouts=40"), evaluations_last, script).finish()
-    # Of round 2: one that sends it, one for each of the gates sample, learn/0, learn/1 and the end; and where all 40
-    # samples failed once, one for each failure.
+    # Of round 2: one decision sends it, and one follows at each of the gates sample, learn/0, learn/1 and the end. If
+    # all 40 samples failed once, each failure adds one.
     decisions = [state for state in asked if state.round == 2 and state.phase == "round"]
     assert len(decisions) <= 5 + 40 * fails
 

@@ -51,7 +51,7 @@ def test_evaluation_parts_weigh_by_their_episodes():
 
 
 def scoring(of):
-    """The script in which the environment reports `of(task)` of evaluated episodes."""
+    """A script with an environment that reports `of(task)` of evaluated episodes."""
 
     def script(function, request):
         item = answered(function, request)
@@ -106,7 +106,7 @@ def test_continued_run_loses_its_final_metrics():
 
 
 def remembering(storage):
-    """A script in which tasks of several rounds also store their rollouts."""
+    """A script with tasks of several rounds that also store their rollouts."""
 
     def script(function, request):
         item = answered(function, request)

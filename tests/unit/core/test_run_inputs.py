@@ -19,7 +19,7 @@ from marless.runs.integrity.file_hashes import plan_hash
 
 POLICIES = {"key": "rounds/opponents/policies", "sha256": "0" * 64, "size": 5}
 DATASET = {"key": "dataset/0", "sha256": "1" * 64, "size": 7}
-# The fields of plan.json in their order, without those that are empty.
+# The non-empty fields of plan.json in their order.
 ORIGIN = {
     "run": "r",
     "backend": "local",
@@ -86,7 +86,7 @@ def test_manifest_with_all_fixed_abilities_is_read(tmp_path, latency):
     document["platform"] |= {"fixed_sizes": True} if latency else {}
     ledger = SqliteLedger(tmp_path / "ledger")
     ledger.commit(run_manifest.MANIFEST, json.dumps(document).encode(), 0)
-    # They told the account that is emulated by whose clock durations are.
+    # They told the emulated account which clock measures durations.
     expected = manifest.platform.on_lambda(latency) if latency else manifest.platform
     stored = run_manifest.read(ledger)
     assert stored == msgspec.structs.replace(manifest, platform=expected)

@@ -35,7 +35,7 @@ def alike():
 
 
 def alike_replies(new=-1.0, old=-1.0):
-    """A script whose agents act identically and whose trials return `new` and `old`."""
+    """A script with agents that act identically, and with trials that return `new` and `old`."""
 
     def script(function, request):
         # The first round is worse than the others, so the run has gained ten points.
@@ -106,7 +106,7 @@ ROLES = ("sharing.rule=roles", "stop.rounds=8", "evaluation.every=1000", "actors
 
 
 def role_replies(roles):
-    """A script whose learners report that models of one role add nothing on it, and 9 to errors of 1 on others."""
+    """A script of learners that report errors: models of a role add nothing on it, and 9 to errors of 1 on others."""
 
     def script(function, request):
         report = answered(function, request)

@@ -1,4 +1,4 @@
-"""The extras stand in one table, which `pyproject.toml`, `marless doctor` and the page about installing share."""
+"""The extras have one table, which `pyproject.toml`, `marless doctor` and the page about installing share."""
 
 import json
 import re

@@ -31,5 +31,5 @@ def test_a_page_says_the_recorded_value(page, sentence):
 def test_the_record_is_what_random_play_returns(name):
     played = play(TASKS[name], 1_000)
     error = (played["standard_error"] ** 2 + RECORD[name]["standard_error"] ** 2) ** 0.5
-    # Five standard errors: one run in two million is further away by chance, whatever the processor rounds.
+    # Five standard errors: one run in two million is further away by chance, with any rounding.
     assert abs(played["mean"] - RECORD[name]["mean"]) < 5 * error

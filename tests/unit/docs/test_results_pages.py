@@ -112,9 +112,9 @@ def test_the_page_about_language_has_held_out_pairs(arm, name, part):
 
 def test_best_answers_to_teacher_equal_arithmetic():
     worths, costs, prices = range(5, 10), range(5), range(10)
-    # A seller who asks any price from its cost to 9, and a buyer who takes what it gains by.
+    # A seller asks any price from its cost to 9, and a buyer accepts every price that gains.
     buyer = mean(mean(max(worth - ask, 0) for ask in range(cost, 10)) for worth in worths for cost in costs) / 10
-    # A buyer who takes three quarters of what it does not lose by and a quarter of all else, and the best price.
+    # A buyer accepts three quarters of prices without a loss and a quarter of others. The seller asks the best price.
     chance = {ask: mean(0.75 if ask <= worth else 0.25 for worth in worths) for ask in prices}
     seller = mean(max(chance[ask] * (ask - cost) for ask in prices) for cost in costs) / 10
     assert f"a buyer {buyer:.2f} and a seller {seller:.2f}" in page("results/language.md")

@@ -1,4 +1,4 @@
-"""Rows go to the device of torch once, and what a GPU learns is what the processor does."""
+"""Rows go to the device of torch once, and a GPU learns the same weights as the processor."""
 
 from types import SimpleNamespace
 

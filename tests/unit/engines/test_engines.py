@@ -69,7 +69,7 @@ def without_cuts(spec, rollout):
 
 @pytest.mark.parametrize("recurrent", [False, True])
 def test_round_without_cut_is_same_by_engine(recurrent):
-    """Where there is no state to value after a cut, as in games of one step."""
+    """For example, games of one step have no state to value after a cut."""
     learned = []
     for engine_ in ("numpy", "torch"):
         settings = {"hidden": [5, 4], "recurrent": recurrent, "engine": engine_}

@@ -34,7 +34,7 @@ def test_a_module_that_adds_learns_as_vdn_does(team, sides):
 
 
 def as_module(tensors):
-    """The tensors of the built-in mixing networks as those of `Qmix`."""
+    """Return the tensors of the built-in mixing networks in the form of `Qmix`."""
     renamed = {}
     for key, array in tensors.items():
         part, group, *rest = key.split("/")

@@ -31,7 +31,7 @@ from marless.testing.algorithms.random_tasks import RandomTask
 NAMES = ("a", "b", "c")
 IMAGES = EnvSpec(NAMES, (AgentClass("all", (0, 1, 2), 50, 3, observation_shape=(5, 5, 2)),), 5)
 ENTITIES = EnvSpec(NAMES, (AgentClass("all", (0, 1, 2), 12, 3, observation_shape=(4, 3)),), 5)
-# An image, and three numbers beside it.
+# An image, and three more numbers.
 BESIDE = EnvSpec(NAMES, (AgentClass("all", (0, 1, 2), 53, 3, observation_shape=(5, 5, 2)),), 5)
 NUMBERS = EnvSpec(
     NAMES, (AgentClass("all", (0, 1, 2), 12, 2, low=(-1.0, 0.0), high=(1.0, 5.0), observation_shape=(4, 3)),), 5
@@ -213,7 +213,7 @@ def test_a_module_of_another_width_is_named():
 @pytest.mark.slow
 @pytest.mark.parametrize("network", TASKS)
 def test_batch_without_rows_has_zero_gradient(network):
-    """Where nobody of a group is alive, or no episode was cut off."""
+    """A group has no living agent, or its episodes were not cut off."""
     config, task, tensors = initial(network, TOGETHER)
     rows = np.zeros((0, task.classes[0].observation_size + 3), np.float32)
     loss_gradient = engine_of(config).loss_gradient(tensors, "policy/g00")

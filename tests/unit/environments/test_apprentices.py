@@ -1,4 +1,4 @@
-"""Apprentices: the rules, and what players that know nothing, the craft, or everything get, by hand."""
+"""Apprentices: the rules, and the returns of players with no, some or full knowledge, by hand."""
 
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ def test_wrong_answer_restarts_lessons_but_master_stays():
     environment = registry.make(EnvTask(name=NAME, agents=3, options={"lessons": 2}), 1)
     seen = environment.reset(np.random.default_rng(0)).values[0]
     roles, shown = np.array(environment.roles), []
-    # Right, wrong, right, right: agents are masters from the fifth step on, whatever they answer then.
+    # Right, wrong, right, right: agents are masters from the fifth step on, with any later answers.
     for answer in (0, 1, 0, 0, 0, 0):
         step = environment.step(((seen[:, :, :SIGNALS].argmax(axis=-1) + answer) % SIGNALS,))
         seen = step.observation.values[0]

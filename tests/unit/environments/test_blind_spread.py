@@ -1,4 +1,4 @@
-"""Blind-particle spread: its rules, what standing still and a scripted player get, and its true partition."""
+"""Blind-particle spread: its rules, the returns of standing still and of a scripted player, and its true partition."""
 
 import numpy as np
 import pytest
@@ -42,8 +42,8 @@ def stands_still(seen, roles):
 
 
 def goes_to_its_landmark(seen, roles):
-    """Pushes along the axis on which it would stop farthest from the landmark: without a push an agent of velocity v
-    goes on by 0.1 v (1 + 0.75 + 0.75 ** 2 + ...) = 0.4 v."""
+    """It pushes along the axis with the larger distance after coasting. Without a push, an agent of velocity v coasts
+    by 0.1 v (1 + 0.75 + 0.75 ** 2 + ...) = 0.4 v."""
     ahead = own_landmark(seen, roles) - 0.4 * seen[:, :, :2]
     axis = np.abs(ahead).argmax(axis=-1)
     along = np.take_along_axis(ahead, axis[..., None], axis=-1)[..., 0]
@@ -59,7 +59,7 @@ def test_standing_still_loses_mean_distance_in_square():
 
 def test_player_that_knows_role_nearly_reaches_bound():
     returns, first = play(1000, goes_to_its_landmark)
-    # A push adds 0.5 to the velocity, of which three quarters last; positions follow a step later.
+    # A push adds 0.5 to the velocity. Three quarters of the velocity last, and positions follow a step later.
     speeds = [0.0]
     for _ in range(STEPS - 1):
         speeds.append(0.75 * speeds[-1] + 0.5)

@@ -1,4 +1,4 @@
-"""The dial: what players get who know all, the sector alone, or nothing, and where rewards are noisy."""
+"""The dial: returns of players that know everything, only the sector, or nothing, and noisy rewards."""
 
 import numpy as np
 import pytest
@@ -54,8 +54,8 @@ def test_sector_alone_gets_return_divided_by_notches():
 
 
 def test_random_positions_get_hand_computed_return():
-    # Two of four sectors drawn at random are 1.25 apart on average, and 1 in 12 positions is right: a step gives
-    # -0.5 * 1.25 + 0.5 / 12 = -0.58333.
+    # Two of four random sectors are 1.25 apart on average, and 1 in 12 positions is right. A step gives -0.5 * 1.25 +
+    # 0.5 / 12 = -0.58333.
     choices = np.random.default_rng(1)
     returns, _ = play(8000, lambda target: choices.integers(SECTORS * NOTCHES, size=target.shape))
     assert_mean(returns, -0.583333 * AGENTS * STEPS)

@@ -47,7 +47,7 @@ def test_an_environment_keeps_every_promise(task):
 
 
 class Broken:
-    """The toy with one violation of the protocol: `change_seen` and `change_step` replace what it returns."""
+    """The toy with one violation of the protocol: `change_seen` and `change_step` replace its returned values."""
 
     def __init__(self, num_envs, change_seen=None, change_step=None, options=None, spec=None):
         task = EnvTask(name="toy/signal", options={"horizon": 4} | (options or {}))
@@ -283,7 +283,7 @@ class Once(Broken):
 
 
 class Resumed(Broken):
-    """Begins anew where it should go on, and elsewhere another way."""
+    """It restarts instead of continuing. In another place it restarts differently."""
 
     here = False
 

@@ -19,7 +19,7 @@ def broken(name):
 
 
 def test_lengths_returns_and_ends_are_of_episodes():
-    # Agents 0, 1 and 2 leave in steps 2, 3 and 4, and are paid 1, 2 and 3 in each: 2 + 6 + 12.
+    # Agents 0, 1 and 2 leave in steps 2, 3 and 4, with rewards of 1, 2 and 3 per step: 2 + 6 + 12.
     trial = trial_of(relay(masked=True))
     assert {*trial.lengths} == {4}
     assert {*trial.returns} == {20.0}

@@ -1,4 +1,4 @@
-"""Physics that has the same bytes everywhere is that of mpe2 but for last bits."""
+"""Physics with the same bytes everywhere equals mpe2 except for last bits."""
 
 import mpmath
 import numpy as np

@@ -1,4 +1,4 @@
-"""Episodes that a resource grades: what it is asked, and where its grade goes."""
+"""Episodes that a resource grades: the question, and the place of its grade."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`task.last_action`: what an agent did last stands behind what it observes."""
+"""`task.last_action`: an agent's observation ends with its last action."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a configuration may name as code: a factory has to be one before it is called, whatever the door."""
+"""Code that a configuration may name: a factory is checked before it is called, in all places."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Env tasks as PettingZoo's environments: its own test passes, seeds repeat, and play equals that of the engine."""
+"""Env tasks as PettingZoo's environments: its own test passes, seeds repeat, and play equals the engine's play."""
 
 import numpy as np
 import pytest

@@ -74,7 +74,7 @@ def test_fallen_unit_terminates_and_leaves_its_reward_share(world):
 def test_fallen_unit_sees_zeros_and_only_no_op(world):
     _, step = play(duel(obs_timestep_number=True), [STOP, STOP], [STOP, STOP])
     assert step.observation.alive.tolist() == [[False, True]]
-    # As in SMAC, dead agents observe the time; the living one observes its position, its health and the enemy's.
+    # Like in SMAC, dead agents observe the time. The living agent observes its position, its health and the enemy's.
     np.testing.assert_allclose(step.observation.values[0], [[[0, 0, 0, 0], [1, 2, 3, 0.4]]], rtol=1e-6)
     assert step.observation.values[0].dtype == np.float32
     assert step.observation.masks[0].astype(int).tolist() == [[[1, 0, 0, 0, 0, 0, 0], [0, 1, 1, 0, 0, 0, 1]]]

@@ -1,4 +1,4 @@
-"""Speaker-listener: what a scripted listener gets that need not be told the goal."""
+"""Speaker-listener: the return of a scripted listener that knows the goal."""
 
 import numpy as np
 
@@ -7,13 +7,13 @@ from marless.functions.environments.base import EnvTask
 
 EPISODES = 16_000
 STAY, LEFT, RIGHT, DOWN, UP = range(5)
-# Pushing goes on as long as the goal is further than this many seconds of the present speed: the best of 0.1 to 0.8.
+# It pushes while the goal is further than this many seconds of the present speed: the best of 0.1 to 0.8.
 LEAD = 0.2
 NEAR = 0.02
 
 
 def push(away, velocity):
-    """The push ``[E]`` along the axis on which the listener will be further from the goal."""
+    """The push ``[E]`` along the axis with the larger distance to the goal, after `LEAD` seconds."""
     ahead = away - LEAD * velocity
     across = np.where(ahead[:, 0] > 0, RIGHT, LEFT)
     along = np.where(ahead[:, 1] > 0, UP, DOWN)

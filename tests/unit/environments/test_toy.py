@@ -54,8 +54,9 @@ def test_only_one_joint_sequence_reaches_best_return(elimination):
 
 
 def test_random_answers_get_hand_computed_return():
-    # Two agents, three signals: each is right with q = 1/3, at least one with p = 1 - (2/3)^2 = 5/9, and the episode
-    # goes on. A step gives 2q = 2/3 on average: a mean of 2/3 (1 + p + ... + p^4) = 2/3 (1 - p^5) / (1 - p) = 1.42061.
+    # Two agents, three signals: each is right with q = 1/3. At least one is right with p = 1 - (2/3)^2 = 5/9, and the
+    # episode continues. A step gives 2q = 2/3 on average. The mean is 2/3 (1 + p + ... + p^4) = 2/3 (1 - p^5) / (1 - p)
+    # = 1.42061.
     actions = np.random.default_rng(6)
     num_envs = 20_000
     returns, _ = play(toy.make(task(2), num_envs), 5, lambda *_: (actions.integers(3, size=(num_envs, 2)),))

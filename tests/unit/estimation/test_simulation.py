@@ -1,4 +1,4 @@
-"""Simulations of made-up records, whose round times and bills follow by hand."""
+"""Simulations of made-up records, with round times and bills worked out by hand."""
 
 import dataclasses
 
@@ -33,7 +33,7 @@ def test_makespans_are_those_of_tasks_begun_in_order():
 
 
 def test_times_are_fitted_to_record_and_overhead():
-    # Ten waves of one task of 5 ms + 2 ms for each size, 3 ms beside it, and 7 ms until the next.
+    # Ten waves of one task of 5 ms + 2 ms for each size, 3 ms of overhead, and 7 ms until the next.
     records, now = [], 100.0
     for number in range(10):
         records.append(attempt("sample", now, 5 + 2 * number, size=float(number), beside_s=0.003))
@@ -50,7 +50,7 @@ def test_slots_are_those_used_when_tasks_waited():
     # Six tasks of 10 ms, asked for at once where 256 are allowed, run two by two.
     asked = [attempt("sample", 0.0, 10, slots=256, beside_s=0.01 * (number // 2)) for number in range(6)]
     assert slots_of(asked) == 2
-    # All at once: nobody waited, so more may run than were asked for.
+    # All tasks run together without a queue, so more may run than were asked for.
     assert slots_of([attempt("sample", 0.0, 10, slots=256) for _ in range(6)]) == 256
     assert slots_of([attempt("sample", 0.0, 10, slots=2) for _ in range(6)]) == 2
 
@@ -73,7 +73,7 @@ def test_attempts_asked_before_first_end_are_wave():
 
 
 def beside_learners(number):
-    """A round of 0.1 s: samples, an evaluation of 80 ms beside them where the number is odd, and a learner."""
+    """A round of 0.1 s: samples, an evaluation of 80 ms during odd rounds, and a learner."""
     asked = number / 10
     ends = [attempt("sample", asked, 20, beside_s=0.003), attempt("learn", asked + 0.03, 40, beside_s=0.003)]
     if number % 2:
@@ -85,7 +85,7 @@ def test_learner_during_evaluation_is_not_of_its_wave():
     records = [end for number in range(12) for end in beside_learners(number)]
     times = fit(records, 2)
     assert times.hand_over_s == pytest.approx(0.003)
-    # Between samples and learners: 30 - 23 ms. Between rounds none is left over that has no evaluation.
+    # Between samples and learners: 30 - 23 ms. Each round has an evaluation, so no time is left over between them.
     assert times.between_s == pytest.approx(0.007)
     assert longest_path_s(beside_learners(0)) == pytest.approx(0.02 + 0.04)
     assert longest_path_s(beside_learners(1)) == pytest.approx(0.08)
@@ -106,7 +106,7 @@ def test_lagged_round_takes_longest_of_learners_and_samples():
 
 
 def recording(slots=4, sample_ms=40.0, learn_ms=100.0, **overrides):
-    """The record of a run whose rollouts take 40 ms each and whose learner 100 ms, with nothing beside."""
+    """The record of a run with 40 ms per rollout and 100 ms per learner, and no other time."""
     settings = ("actors.rollouts=4", "evaluation.every=1000", *(f"{key}={value}" for key, value in overrides.items()))
     plan = promising(make_plan(*settings), concurrency=slots)
     world = World(plan)
@@ -131,8 +131,8 @@ def recording(slots=4, sample_ms=40.0, learn_ms=100.0, **overrides):
 )
 def test_round_takes_waves_plus_coordinator_time(rollouts, slots, waves_of_sampling):
     found = simulate(recording(), SimulatedSetting(rollouts, 6, slots))
-    # 80 rows (four rollouts of two agents in two environments for five steps) take the learner 100 ms: 2 ms are its
-    # overhead, the rest is in proportion.
+    # 80 rows (four rollouts of two agents in two environments for five steps) take the learner 100 ms. 2 ms are its
+    # overhead, and the rest is in proportion.
     learning = 0.002 + 0.098 * rollouts / 4
     expected = 0.04 * waves_of_sampling + learning
     computed = found.coordinator_s * 6
@@ -143,7 +143,7 @@ def test_round_takes_waves_plus_coordinator_time(rollouts, slots, waves_of_sampl
 
 def test_sampling_only_rounds_are_outside_round_time():
     found = simulate(recording(**{"pipeline.lag": 5}), SimulatedSetting(4, 6, 5))
-    # Four rollouts of 40 ms beside a learner of 100 ms.
+    # Four rollouts of 40 ms during a learner of 100 ms.
     assert len(found.round_s) == 5 and min(found.round_s) >= 0.1 - 1e-9
     assert found.critical_path_s == pytest.approx(0.1) == found.busy_s["learn"]
     learner = found.state.meter.learner
@@ -203,15 +203,15 @@ def test_deployed_run_awaits_storage_on_vcpu_share():
     record = recording(**{"functions.actor.memory_mb": 885})
     found = simulate(record, SimulatedSetting(4, 5, 4, deployed=True))
     task = next(each for each in found.records if each.work.startswith("sample/"))
-    # Twice the time on half a vCPU (885 of 1,769 MB), a GET of 20 ms of the policies, and one PUT of 30 ms with 1 KB.
+    # Twice the time on half a vCPU (885 of 1,769 MB), a GET of 20 ms (policies), and a PUT of 30 ms (1 KB).
     assert task.duration_ms == pytest.approx(40 * 1769 / 885 + 20 + 30, abs=0.1)
     assert task.usage == Usage(puts=1, gets=1, bytes_written=1000)
     started = [each.init_ms for each in found.records if each.function == "actor" and each.init_ms]
-    # Four rollouts at once need four environments. The first of them described the task. What precedes INIT is not
-    # billed, but passes: 300 ms, INIT, 25 ms of calling, 2 ms of work and a PUT.
+    # Four rollouts at once need four environments. The first of them described the task. The time before INIT passes
+    # but is not billed: 300 ms, INIT, 25 ms of calling, 2 ms of work and a PUT.
     assert started == pytest.approx([1000 * 1769 / 885] * 4)
     took = found.records[0].ended_at - found.records[0].asked_at
-    # What the coordinator computes meanwhile passes, too: a tenth of a millisecond, more on a loaded machine.
+    # The coordinator's computing passes, too: a tenth of a millisecond, more on a loaded machine.
     assert 0 <= 1000 * took - (300 + started[0] + 25 + 2 + 30) + 1e-6 < 1
 
 

@@ -10,7 +10,7 @@ from marless.functions.messages.usage import CallTime, CallUse
 
 
 def played(times, *courses, seed=0):
-    """When each task ends that takes a course (start-up, asks, work), and what all of them used of the resource."""
+    """Return the end of each task with a course (start-up, asks, work), and their common use of the resource."""
     resources = VirtualResources({"judge": times}, np.random.default_rng(seed))
     ends, uses = [0.0] * len(courses), []
     for number, course in enumerate(courses):
@@ -27,7 +27,7 @@ def played(times, *courses, seed=0):
 def test_a_task_computes_asks_and_computes():
     course = (5.0, (RecordedAsk("judge", 10.0, (100.0,)), RecordedAsk("judge", 20.0, (100.0, 50.0))), 40.0)
     ends, use = played(ResourceTimes(slots=2), course)
-    # 5 + 10 + 100 + 20 + 100, and 10 of its own work that are left.
+    # 5 + 10 + 100 + 20 + 100, and the remaining 10 of work.
     assert ends == [245.0]
     assert use == CallUse(count=3, ms=250)
 

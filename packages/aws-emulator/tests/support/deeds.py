@@ -25,7 +25,7 @@ def nothing(event, context):
 
 
 def describe(event, context):
-    """The process, how often it was called, and what the context says."""
+    """The process, its number of calls, and the values of the context."""
     return {
         "pid": os.getpid(),
         "calls": _CALLS,
@@ -64,7 +64,7 @@ def die_later(event, context):
 
 
 def hang(event, context):
-    """Never ends, nor does the process it starts; writes both ids into the file."""
+    """Never end, like the process that it starts. Write both ids into the file."""
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     note(event, f"{os.getpid()} {other.pid}")
     time.sleep(600)
@@ -89,7 +89,7 @@ def swell(event, context):
 
 
 def fork(event, context):
-    """Holds `mib` MiB while two children run for a moment, which hold as much of their own or share it."""
+    """Hold `mib` MiB while two children run for a moment. They hold as much separately, or share it."""
     held = bytearray(event["mib"] << 20)
     children = []
     for _ in range(2):

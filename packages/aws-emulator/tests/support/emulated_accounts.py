@@ -24,7 +24,7 @@ OPERATOR = "AKIAOPERATOR"
 
 
 class Caller:
-    """Who calls the account at `endpoint`: key, secret and token; a client answers or fails at the first attempt."""
+    """A caller of the account at `endpoint`: key, secret and token. A client answers or fails at the first attempt."""
 
     def __init__(self, endpoint: str, key: str = OPERATOR, secret: str = "secret", token: str | None = None) -> None:
         self._settings = {
@@ -66,7 +66,7 @@ def living(folder: Path, code: Path, **settings: Any) -> Iterator[Account]:
 
 
 class Place:
-    """An account in this process whose authorization has these rules; clients of the operator and of others."""
+    """An account in this process with these authorization rules, and clients of the operator and of others."""
 
     def __init__(self, endpoint: str, authorization: IamAuthorization) -> None:
         self.endpoint, self.authorization = endpoint, authorization

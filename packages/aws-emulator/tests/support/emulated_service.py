@@ -41,7 +41,7 @@ class Quiet(WSGIRequestHandler):
         pass
 
 
-# What functions inherit of the account's process: by which instructions libraries calculate.
+# Variables that functions inherit from the account's process: the instructions with which libraries calculate.
 KERNEL = {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4", "MKL_CBWR": "AVX2"}
 
 

@@ -1,4 +1,4 @@
-"""A handler whose module takes too long to import, the first time or always, or holds too much memory."""
+"""A handler with a module that imports too slowly, the first time or always, or holds too much memory."""
 
 import os
 import time

@@ -46,7 +46,7 @@ class Stingy(Unnamed):
 
 
 class Unlimited(Unnamed):
-    """Values that are no whole number from 1 do not count."""
+    """Only whole numbers from 1 count."""
 
     max_steps, max_episode_steps, time_limit = None, True, 2.5
     timestep_limit = 0

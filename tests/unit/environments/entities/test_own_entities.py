@@ -27,7 +27,7 @@ PUSHED = 19
 def seen(environment, state):
     """The observations in a state, without the colour of the goal that an agent of `simple_push` sees.
 
-    A state cannot exchange colours, because no body carries them.
+    A state cannot exchange colours, because bodies have none.
     """
     values = environment.restore(state).values
     for kind, part in zip(environment.spec.classes, values, strict=True):

@@ -1,4 +1,4 @@
-"""Scripted players: what they choose, against a player written otherwise and by hand, and players of one's own."""
+"""Scripted players: their choices, against other implementations and by hand, and players of users."""
 
 import numpy as np
 import pytest
