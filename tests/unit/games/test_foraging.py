@@ -11,7 +11,7 @@ from marless.testing.environments import check
 
 pytestmark = needs_kernels
 STAY, NORTH, SOUTH, WEST, EAST, LOAD = range(6)
-# An entry for no food or no player.
+# An entry for a missing food or player.
 NONE = [-1, -1, 0]
 
 

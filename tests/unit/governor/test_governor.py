@@ -1,4 +1,4 @@
-"""The governor of a study begins each run once and hands out each dollar once, whoever is killed or overtaken."""
+"""The governor of a study begins each run once and grants each dollar once, even after kills and overtaking turns."""
 
 from collections import Counter, defaultdict
 from contextlib import suppress

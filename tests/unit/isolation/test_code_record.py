@@ -1,4 +1,4 @@
-"""The record of a run's code, and what is compared with it."""
+"""The record of a run's code, and its comparison with later files."""
 
 import hashlib
 from pathlib import Path

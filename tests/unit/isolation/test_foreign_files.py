@@ -1,4 +1,4 @@
-"""What a process has loaded and read of files that are not ours."""
+"""Foreign files that a process has loaded and read."""
 
 import hashlib
 import importlib
@@ -93,7 +93,7 @@ def test_file_edited_between_readings_has_both_values(user, watched):
 
 
 def test_module_edited_within_second_is_recompiled(user, watched):
-    """Python compares whole seconds and sizes: by its cache the module is the old one."""
+    """Python compares whole seconds and sizes, so its cache keeps the old module."""
     path, old = user / "edited_within_the_second.py", "VALUE = 1\n"
     write(path, old)
     os.utime(path, ns=(0, 1_000_000_000))

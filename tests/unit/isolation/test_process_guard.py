@@ -1,4 +1,4 @@
-"""What code of others does to the process is put back, told, or makes its work worthless."""
+"""User code changes the process: the changes are undone or reported, or its work is refused."""
 
 import builtins
 import ctypes
@@ -82,7 +82,7 @@ def test_settings_changed_by_library_import_are_restored():
 @known_layout
 def test_rounding_that_changes_in_some_calls_is_refused():
     with ProcessGuard("theirs", "one"):
-        for _ in range(2):  # as ever: its numbers do not depend on how long the process has lived
+        for _ in range(2):  # as always: its numbers are independent of the age of the process
             with restore_arithmetic_after("theirs, always"):
                 round_upwards()
         with restore_arithmetic_after("theirs, seldom"):
@@ -159,7 +159,7 @@ def test_to_import_torch_changes_nothing(shell):
 
 @pytest.mark.slow
 def test_torch_training_makes_no_process_foreign():
-    """In a fresh one: what has been imported here is known."""
+    """In a fresh process, because modules of this process are known."""
     pytest.importorskip("torch")
     code = (
         "import marless.infra.local.worker_main\n"
@@ -209,7 +209,7 @@ def test_work_with_replaced_functions_is_refused_elsewhere_unaffected(owner, nam
     assert getattr(owner, name) is original
     with ProcessGuard("theirs", "another run"):
         restore()
-    # The same run is refused again: what it has replaced once it would have replaced in a new process.
+    # The same run is refused again: in a new process it would have replaced the same functions.
     with ProcessGuard("theirs", f"replaces {name}"), pytest.raises(ProcessChanged):
         restore()
 
@@ -237,7 +237,7 @@ def test_process_is_foreign_from_first_user_import(shell):
     imports.expect()
     assert not imports.look()
     shell.provide({"marless.functions.late": np, "colorsys": np})
-    # What setuptools adds to every interpreter, and Python's module of its own build.
+    # The module that setuptools adds to every interpreter, and Python's own build module.
     shell.provide({"_distutils_hack": np, "_sysconfigdata__linux_x86_64-linux-gnu": np, "_cython_3_2_4": np})
     assert not imports.look()
     shell.provide({"somebodys.simulator": np})

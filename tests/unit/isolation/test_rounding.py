@@ -19,7 +19,7 @@ ROUNDINGS = [0x4000, 0x2000, 0x6000] if IS_X86 else [0x400000, 0x800000, 0xC0000
 # Flush results, take operands for zero, both. On arm64 one bit does both.
 DROPS = [0x8000, 0x0040, 0x8040] if IS_X86 else [1 << 24]
 SMALL = ("task.name=matrix/penalty", "stop.rounds=1", "evaluation.episodes=2", "evaluation.final_episodes=2")
-# What rounds toward zero when Python starts.
+# A site module that rounds toward zero when Python starts.
 SITE = """
 import ctypes
 ctypes.CDLL(None).fesetround({0})

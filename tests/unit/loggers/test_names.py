@@ -1,4 +1,4 @@
-"""Names that a store refuses: what it gets in their place, and that the user is told once."""
+"""Names that a store refuses: their replacements, and one line for the user."""
 
 import re
 
@@ -34,7 +34,7 @@ def test_signs_are_replaced_and_equal_names_numbered():
     names = Names(_valid_name)
     first = {"return/robot@1": 1.0, "return/robot#1": 2.0, "return/robot_1": 3.0}
     assert names.of(first) == {"return/robot_1_2": 1.0, "return/robot_1_3": 2.0, "return/robot_1": 3.0}
-    # A later name that is taken by then; and those of before have the names that they had.
+    # A later name may be taken by then. Earlier names keep their replacements.
     assert names.of({"return/robot_1_2": 4.0, "return/robot#1": 5.0}) == {
         "return/robot_1_2_2": 4.0,
         "return/robot_1_3": 5.0,

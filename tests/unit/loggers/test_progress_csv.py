@@ -11,7 +11,7 @@ from marless.loggers.scalars import evaluation_point, points
 
 @pytest.fixture
 def write(tmp_path):
-    """Opens the log anew, as a command does, and writes what is given."""
+    """Open the log again, like a command, and write the given points."""
 
     def write(*new):
         writer = logger("csv").open(logged(tmp_path))
@@ -51,7 +51,7 @@ def test_round_is_row_with_documented_scalar_names(write):
 
 
 def test_evaluation_is_in_row_of_its_training_round(write):
-    # Those that sampled round 2 are those after round 1, and their episodes returned -2 and -1.
+    # The policies after round 1 sampled round 2, and their episodes returned -2 and -1.
     rows = write(*points(line(1), AGENTS), *points(line(2, evaluation=played(1, -2.0, -1.0)), AGENTS))
     assert [(row["env_steps"], row["return/eval"], row["time/round"]) for row in rows] == [
         ("100", "-1.5", "1"),

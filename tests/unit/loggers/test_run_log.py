@@ -1,4 +1,4 @@
-"""Runs that are logged while they train: what users read, what fails, and what stays as it is without a log."""
+"""Runs that are logged during training: users' views, failures, and equality with runs without a log."""
 
 import csv
 import json

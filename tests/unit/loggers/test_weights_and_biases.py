@@ -11,8 +11,8 @@ from marless.loggers.scalars import evaluation_point, points
 
 wandb = pytest.importorskip("wandb")
 pytestmark = pytest.mark.packages
-# A file of W&B is a log of LevelDB: behind 7 bytes of its own, blocks of 32 KiB with parts of records, each part behind
-# a checksum, its length and its place in the record (LevelDB, "Log format").
+# A file of W&B is a log of LevelDB: 7 bytes, then blocks of 32 KiB with parts of records. Each part follows a checksum,
+# its length and its place in the record (LevelDB, "Log format").
 FILE_HEADER, BLOCK, PART = 7, 32 * 1024, struct.Struct("<IHB")
 LAST = (1, 4)
 

@@ -39,6 +39,6 @@ def test_published_run_has_its_hash_on_arm64(tmp_path):
     command = [sys.executable, "-m", "scripts.arm64_runs", str(tmp_path), "8"]
     done = subprocess.run(command, cwd=arm64_runs.ROOT, env=os.environ, capture_output=True, text=True)
     if done.returncode == 2:
-        pytest.skip(done.stderr.strip())  # no package index, no mirror
+        pytest.skip(done.stderr.strip())  # a package index or a mirror is missing
     [run] = csv.DictReader(done.stdout.splitlines())
     assert (run["run"], run["as published"]) == ("8", "True"), done.stderr

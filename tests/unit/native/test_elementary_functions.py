@@ -20,14 +20,14 @@ def of_every_exponent(each):
     return np.concatenate([positive, -positive])
 
 
-# As elementary.h states them, in units in the last place, and where the error is largest: of all numbers of single
-# precision for exp and tanh, of all from 1/2 to 2 for log.
+# The bounds of elementary.h in units in the last place, with the arguments of the largest errors. All numbers of single
+# precision were tried for exp and tanh, and all from 1/2 to 2 for log.
 BOUNDS = {"exp": 1.013, "log": 0.83, "tanh": 2.03}
 WORST = {"exp": [59.30603790283203, -5.877884387969971], "log": [1.4136420488357544], "tanh": [0.20547404885292053]}
 
 
 def require_bound(function, inputs, outputs):
-    """A unit is that of the single-precision number nearest to the exact one."""
+    """A unit belongs to the single-precision number nearest to the exact number."""
     for x, y in zip(inputs.tolist(), outputs.tolist(), strict=True):
         with mpmath.workprec(120):
             exact = REFERENCE[function](mpmath.mpf(x))

@@ -1,4 +1,4 @@
-"""What native learners compute has one hash on every machine.
+"""The results of native learners have one hash on every machine.
 
 `make test-kernels` compares them with numpy's and OpenBLAS's kernels for other processors, which round otherwise.
 """
@@ -23,7 +23,7 @@ HASHES = {
     "qplex": ("4c9f30f32f2b9d20", "39f24776db0a45f5"),
     "pqn": ("2b0a6e5ecea286bd", "cda5ebdeb1564ba3"),
 }
-# What numpy leaves to kernels and libraries that differ between processors.
+# Functions that numpy leaves to kernels and libraries that differ between processors.
 INEXACT = (
     *((np, name) for name in ("exp", "exp2", "expm1", "log", "log1p", "log2", "logaddexp", "tanh", "sin", "cos")),
     *((np, name) for name in ("power", "float_power", "dot", "vdot", "inner", "tensordot", "matmul", "einsum")),

@@ -1,4 +1,4 @@
-"""Which runs are taken for equal on every type of processor, and what they ask of workers."""
+"""Exact runs are equal on every type of processor, and make demands on workers."""
 
 import tomllib
 from dataclasses import replace
@@ -62,7 +62,7 @@ NOT_EXACT = [
     [NATIVE, "offline.dataset=recorded", "algorithm.name=iql"],
     [NATIVE, "task.judge=referee", "resources.referee.serve=games:judge"],
 ]
-# Beginnings of settings that only other runs than exact ones read, and of those from which no weight is computed.
+# Prefixes of settings that exact runs do not read, and of settings that affect no weight.
 IDLE = (
     *(f"algorithm.{name}" for name in ("clipped", "correction", "data_chunk_length", "priority_")),
     *(f"sharing.{name}" for name in ("base", "cap", "confidence", "dist", "epsilon", "error", "grouping", "margin")),
@@ -71,7 +71,7 @@ IDLE = (
     *("attempts", "checkpoint_every", "evaluation.", "functions.", "log.", "placement.", "pricing.", "resources."),
     *("preset", "seed", "stop."),  # a preset is stop.rounds
 )
-# What some algorithms do not take with kernels.
+# Settings that some algorithms refuse with kernels.
 REFUSED = [
     *("algorithm.device=cuda", "algorithm.network=package:factory", "algorithm.mixer=package:factory"),
     "sharing.rows=member",

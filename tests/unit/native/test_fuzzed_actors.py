@@ -1,4 +1,4 @@
-"""Whatever arrays and worlds the actors' calls get, they compute what numpy and torch do, or raise."""
+"""The actors' calls compute the same as numpy and torch for any arrays and worlds, or raise."""
 
 import numpy as np
 import pytest
@@ -138,7 +138,7 @@ def test_world_of_any_bodies_has_numpy_bytes(data, agents, landmarks, goals, num
 
 
 def require_equal(ours, numpys):
-    """Equal bytes, but for those of NaN, whose sign and digits mean nothing."""
+    """Equal bytes except for NaN, where sign and digits mean nothing."""
     assert ours.shape == numpys.shape and ours.dtype == numpys.dtype
     is_number = ~np.isnan(numpys)
     np.testing.assert_array_equal(np.isnan(ours), ~is_number)

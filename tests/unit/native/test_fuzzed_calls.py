@@ -1,7 +1,7 @@
-"""Whatever arrays a call gets, it computes what numpy and torch do, or raises; it never ends the process.
+"""A call computes the same as numpy and torch for any arrays, or raises. It never ends the process.
 
-`test_no_sanitizer_finds_a_fault_in_any_call` runs this file and that of actors with kernels that watch every access to
-memory.
+`test_no_sanitizer_finds_a_fault_in_any_call` runs this file and the file of actors with kernels that watch every access
+to memory.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""One source, one result: whatever compiles the kernels, for whatever processor."""
+"""One source gives one result with any compiler, for any processor."""
 
 import os
 import platform
@@ -21,8 +21,8 @@ from marless.infra.packaging import function_kernels, kernel_build
 ON_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="instruction sets of x86")
 needs_zig = pytest.mark.skipif(not find_spec("ziglang"), reason="pip install ziglang")
 ZIG = [sys.executable, "-m", "ziglang", "cc"]
-# What train.c prints, by every compiler below and on every processor: hashes of five networks with tanh and relu, and
-# with norms, after forty steps of Adam, and of what four kinds of networks do in a world.
+# The output of train.c by every compiler below and on every processor. It has hashes of five networks with tanh, relu
+# and norms, after forty steps of Adam, and hashes of the play of four kinds of networks.
 HASHES = """
 d228f36d02f0b0a1 cf8cae916fe62a32 ec1342c2188d571d 7edea4f27f772eff
 dda24deeecb51641 6cca358a3d68a30f 43224907f9620866 310218125bb88c6c

@@ -27,7 +27,7 @@ from marless.functions.native.variants import SOURCE, VARIANTS, library_name, re
 from marless.infra.packaging import kernel_build
 
 NAMES = [library_name(variant) for variant in VARIANTS.get(platform.machine(), ())]
-# Each of what GCC means by fast floats, and what else changes numbers.
+# GCC's flags for fast floats, one by one, and other flags that change numbers.
 FAST = [
     "-ffast-math",
     "-Ofast",
@@ -65,7 +65,7 @@ def installed(tmp_path):
 
 
 def wrapper(path, *flags, command=None):
-    """A compiler whose floats are fast whatever it is told."""
+    """A compiler that always compiles with these flags."""
     path.write_text(f'#!/bin/sh\nexec {shlex.join(command or kernel_build.compiler())} "$@" {" ".join(flags)}\n')
     path.chmod(0o755)
     return [str(path)]
@@ -82,7 +82,7 @@ def test_exact_arithmetic_rounds_fused_product_sum_once():
     rng = np.random.default_rng(1)
     exponents = rng.integers(-20, 20, (3, 300)).astype(np.int32)
     a, b, c = np.ldexp(rng.standard_normal((3, 300)).astype(np.float32), exponents)
-    c[:150] = -a[:150] * b[:150]  # what is left is the product's own rounding
+    c[:150] = -a[:150] * b[:150]  # the rest is the product's own rounding
     for *factors, result in zip(a.tolist(), b.tolist(), c.tolist(), exact_kernels.fused(a, b, c).tolist(), strict=True):
         exact = Fraction(factors[0]) * Fraction(factors[1]) + Fraction(factors[2])
         neighbours = (np.nextafter(np.float32(result), np.float32(way)) for way in (-np.inf, np.inf))
@@ -180,7 +180,7 @@ def test_a_library_without_its_record_is_refused(installed, text):
 
 @needs_kernels
 def test_process_with_truncated_library_continues_without_kernels(installed):
-    """Without a look at the file the system ends a process that reads what is missing."""
+    """Without this check of the file, the system ends a process that reads missing parts."""
     for path in installed.glob("*.so"):
         os.truncate(path, path.stat().st_size // 2)
     program = (
@@ -192,7 +192,7 @@ def test_process_with_truncated_library_continues_without_kernels(installed):
 
 
 def require_same_or_refused(folder, *flags, name="hasty", command=None):
-    """Compiles with flags that come last; each library comes to the same answers as ours, or is refused."""
+    """Compile with flags that come last. Each library gives the same answers as ours, or is refused."""
     before = ARITHMETIC.read()
     files, fault = kernel_build.build(folder, command=wrapper(folder / name, *flags, command=command))
     if fault:

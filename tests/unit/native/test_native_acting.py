@@ -1,4 +1,4 @@
-"""Actors in C act as in numpy, with log-probabilities that the learner's loss repeats to the last bit."""
+"""Actors in C act like numpy, with log-probabilities that the learner's loss repeats to the last bit."""
 
 import numpy as np
 import pytest

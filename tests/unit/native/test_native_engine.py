@@ -1,4 +1,4 @@
-"""Perceptrons in C compute what they compute in numpy, and refuse what C would misread."""
+"""Perceptrons in C compute the same as in numpy, and refuse arrays that C would misread."""
 
 from ctypes import byref, create_string_buffer
 

@@ -1,4 +1,4 @@
-"""Who computes actors is a fact of a run's team, whatever becomes of the team."""
+"""The engine of actors is a fact of a run's team, and stays when the team changes."""
 
 import numpy as np
 import pytest

@@ -35,8 +35,8 @@ def test_normal_numbers_have_moments_of_normal_distribution():
 def test_matrices_are_uniform_over_all_orthogonal_ones(draw):
     rng, count, n = np.random.default_rng(3), 4000, 4
     matrices = np.array([draw(rng, n, n) for _ in range(count)])
-    # For Haar's distribution E m = 0, E m^2 = 1/n, E m^4 = 3 / (n (n + 2)), and the trace has mean 0 and variance 1
-    # (Diaconis and Shahshahani, 1994); every determinant is as often 1 as -1.
+    # For Haar's distribution E m = 0, E m^2 = 1/n, E m^4 = 3 / (n (n + 2)). The trace has mean 0 and variance 1
+    # (Diaconis and Shahshahani, 1994). Every determinant is 1 as often as -1.
     entries = matrices.reshape(count, -1)
     assert np.abs(entries.mean(axis=0)).max() < 4.5 / np.sqrt(n * count)
     np.testing.assert_allclose((entries**2).mean(axis=0), 1 / n, atol=4.5 * np.sqrt((0.125 - 0.0625) / count))

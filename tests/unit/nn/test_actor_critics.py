@@ -21,7 +21,7 @@ CELLS = np.eye(4, dtype=np.float32)
 @each_seed
 @pytest.mark.parametrize("name", ["ippo", "mappo", "happo"])
 def test_jointly_settling_policies_solve_the_penalty_game(name, seed):
-    """Row means 1, 2/3, 1: beside a random partner the corners are worth little more, then the pair settles on one."""
+    """Row means 1, 2/3, 1: with a random partner the corners are worth little more. Then the pair settles on one."""
     task = EnvTask(name="matrix/penalty", options={"k": -7})
     assert returned(task, trained_policy(task, name, PPO, rounds=25, num_envs=64, seed=seed)) == 10
 
@@ -46,7 +46,7 @@ def test_policies_walk_corridor_only_when_limits_truncate(name, time_limit, walk
 def test_critics_value_corridor_like_hand_computation(name, time_limit, going_on, seed):
     """In the first cell `terminal` has no exact value: it is 0.9 times the then current policy's in the second.
 
-    A single agent: with two, a central critic sees few pairs in which the other is dead.
+    A single agent: with two, a central critic sees few pairs with a dead partner.
     """
     settings = {**DDPG, "reward": "own", "time_limit": time_limit}
     _, tensors = train(EnvTask(name=CORRIDOR, agents=1), name, settings, rounds=12, num_envs=64, seed=seed)

@@ -39,8 +39,8 @@ def close(found, wanted, rtol=1e-10):
 
 
 def test_step_equals_formulas_by_hand():
-    # All weights 0 but the biases: r = sigmoid(ln 3) = 3/4, z = sigmoid(0 + ln 1) = 1/2, and with c_n = 4 and a_n = -3
-    # n = tanh(-3 + 3/4 * 4) = 0; so h' = 1/2 * 0 + 1/2 * 0.8.
+    # With all weights 0, r = sigmoid(ln 3) = 3/4 and z = sigmoid(0 + ln 1) = 1/2. With c_n = 4 and a_n = -3, n =
+    # tanh(-3 + 3/4 * 4) = 0, so h' = 1/2 * 0 + 1/2 * 0.8.
     weights = Gru(np.zeros((1, 3)), np.zeros((1, 3)), np.array([np.log(3.0), 0.0, -3.0]), np.array([0.0, 0.0, 4.0]))
     unrolled = gru.forward(weights, np.ones((1, 1, 1)), first=np.array([[0.8]]))
     np.testing.assert_allclose(unrolled.gates[:, 0, 0, 0], [0.75, 0.5, 0.0], atol=1e-15)

@@ -164,8 +164,8 @@ def test_gradients_keep_the_precision_of_the_network():
 
 
 def test_gaussian_loss_equals_hand_computation():
-    # Mean 1, standard deviation 2, drawn 3: log p = -1/2 (2/2)^2 - ln 2 - 1/2 ln 2 pi. With the old probability half of
-    # that the ratio is 2, above the clip: only the bonus is left, whose gradient at the log deviation is -weight.
+    # Mean 1, standard deviation 2, drawn 3: log p = -1/2 (2/2)^2 - ln 2 - 1/2 ln 2 pi. With half of that old
+    # probability the ratio is 2, above the clip. Only the bonus is left. Its gradient at the log deviation is -weight.
     head, log_std = Gaussian(Bounds((-1.0,), (1.0,))), np.array([LN2])
     log_p = -0.5 - LN2 - 0.5 * math.log(2 * math.pi)
     arguments = np.array([[1.0]]), log_std, np.array([[3.0]])

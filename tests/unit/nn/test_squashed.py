@@ -64,7 +64,7 @@ def test_saturated_samples_stay_finite_in_single_precision():
     for array in (found.actions, found.log_probability, gradient):
         assert array.dtype == np.float32 and np.isfinite(array).all()
     assert (np.abs(found.actions) <= 1).all()
-    # Far from 0 the density of tanh(u) grows with 2 |u| - log 4, beside that of the sample.
+    # Far from 0 the density of tanh(u) gains 2 |u| - log 4 over the density of the sample.
     assert found.log_probability[0] == pytest.approx(-4.5 - 0.5 * np.log(2 * np.pi) + 2 * 33 - np.log(4), rel=1e-6)
 
 

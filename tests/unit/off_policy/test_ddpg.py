@@ -56,7 +56,7 @@ def rollout(spec, rng, steps=1, **given):
 
 
 def scene(name, spec, made, team=APART, precision=np.float64, seed=1, **settings):
-    """The algorithm, and the context of a round whose replay buffer is one rollout."""
+    """The algorithm, and the context of a round with one rollout in its replay buffer."""
     algorithm, state = algorithms.algorithm(name), {}
     noise = {"noise_start": 0.1} if spec.classes[0].continuous else {}
     config = algorithms.configuration(
@@ -159,7 +159,7 @@ def test_central_critic_gradient_includes_actions_of_others():
 def test_target_uses_target_policies_unless_episode_ended():
     # No episode ends. The next state is (0, 1, 1, 0) and target policies give tanh(0.5) and tanh(-1). With rewards 1
     # and gamma 0.9 the target is 1 + 0.9 * 2 tanh(0.1 - 0.25 + 0.7 tanh(0.5) + 0.4 tanh(-1)). The action taken in (1,
-    # 0, 0, 1) has the value 2 tanh(0.3 - 0.2 + 0.7 * 0.5 + 0.4 * -0.5), and the loss is the squared difference.
+    # 0, 0, 1) has the value 2 tanh(0.3 - 0.2 + 0.7 * 0.5 + 0.4 * -0.5). The loss is the squared difference.
     cut = np.stack([np.zeros(NUM_ENVS, int), np.arange(NUM_ENVS)], axis=1)
     beyond = np.broadcast_to(np.eye(2)[::-1][:, None], (2, NUM_ENVS, 2)).copy()
     algorithm, context = one_number(

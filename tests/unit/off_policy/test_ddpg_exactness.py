@@ -107,7 +107,7 @@ def scene(name, case, changed=None, state_size=5):
     for group in sorted(set(team.groups)):
         state |= algorithms.implementation(algorithm).initialise(spec, team, config, 3, group)
     state = {key: array.astype(np.float64) if array.dtype == np.float32 else array for key, array in state.items()}
-    # Networks whose last layers do not start near 0, so that masks, ties and saturation occur at once.
+    # Networks with large last layers, so that masks, ties and saturation occur together.
     rng = np.random.default_rng(1)
     for key in state:
         if key.split("/")[0] in ("policy", "target", "critic", "critic_target", "twin", "twin_target"):

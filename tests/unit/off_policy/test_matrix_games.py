@@ -1,4 +1,4 @@
-"""The games pay as in their papers, and time limits act in the corridor as its module documents."""
+"""The games pay like in their papers, and time limits act in the corridor as its module documents."""
 
 import itertools
 
@@ -159,7 +159,7 @@ def test_distance_is_reported_and_walker_cut_at_horizon():
     environment = registry.make(EnvTask(name="toy/corridor"), 400)
     starts = environment.reset(np.random.default_rng(3)).values[0].argmax(axis=2)
     assert {*starts.ravel().tolist()} == {0, 2}
-    act = (np.tile([1, 0], (400, 1)),)  # agent_0 goes on, agent_1 takes
+    act = (np.tile([1, 0], (400, 1)),)  # agent_0 moves, agent_1 takes
     step = environment.step(act)
     np.testing.assert_array_equal(step.rewards, np.tile([0, 1], (400, 1)))
     np.testing.assert_array_equal(step.terminated, np.tile([False, True], (400, 1)))

@@ -125,8 +125,8 @@ def test_rollouts_are_found_by_name_in_any_order():
 
 
 def test_segment_priority_is_mean_error_of_learned_rows():
-    """Two agents, two steps, three segments: errors 1, 2, 3 and 6 have mean 3, errors 4 and 0 of one living agent
-    have mean 2, and a segment without living agents has priority 0."""
+    """Two agents, two steps, three segments. Errors 1, 2, 3 and 6 have mean 3. Errors 4 and 0 of one living agent have
+    mean 2. A segment without living agents has priority 0."""
     difference = np.array([[[1, -4, 0], [2, 0, 0]], [[-3, 0, 0], [6, 0, 0]]], np.float64)
     learned = np.array([[[True, True, False], [True, True, False]], [[True, False, False], [True, False, False]]])
     config = Alone(priority=1.0).config

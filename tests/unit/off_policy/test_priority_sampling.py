@@ -61,7 +61,7 @@ def test_weights_are_worked_out_by_hand():
     np.testing.assert_allclose(importance_weights(priorities, np.array([0, 1, 2, 1]), 1.0), [1, 1 / 2, 1 / 5, 1 / 2])
     np.testing.assert_allclose(importance_weights(priorities, np.array([1, 2]), 0.5), [2**-0.5, 5**-0.5])
     np.testing.assert_array_equal(importance_weights(priorities, np.array([1, 2]), 0.0), [1, 1])
-    # An index that is never drawn does not count in the maximum.
+    # An index with priority 0 does not count in the maximum.
     np.testing.assert_allclose(importance_weights(np.array([0.0, 2.0, 5.0]), np.array([1, 2]), 1.0), [1, 2 / 5])
 
 

@@ -24,7 +24,7 @@ EACH_KIND = pytest.mark.parametrize("numbers", [False, True], ids=["choices", "n
 
 
 def overestimation(name, numbers, **own):
-    """The metric of groups a and b after two episodes of two steps, the first of which a time limit cuts.
+    """The metric of groups a and b after two episodes of two steps. A time limit cuts the first step.
 
     Agent a earns 1, 2, 4 and 8, and agent b 3 and, as it dies with its first step, nothing, then 5 and 6. All actions
     are equally probable. Numbers are the tanh of standard normal ones.

@@ -11,13 +11,13 @@ GAMMA = 0.5
 
 
 def test_termination_removes_next_value_but_truncation_keeps():
-    # 1 + ½ 8 where the episode goes on or was cut (its next value is that before the reset), 1 where it terminated.
+    # 1 + ½ 8 where the episode continues or was cut (8 is the value before the reset), 1 where it terminated.
     got = td.one_step(np.array([1.0, 1.0]), np.array([8.0, 8.0]), np.array([False, True]), GAMMA)
     np.testing.assert_array_equal(got, [5.0, 1.0])
 
 
-# Rewards 1, 2, 4, 8 from step 0 to 3, values after each step 16, 32, 64, 128, a discount of ½: r_t + ½ r_{t+1} + ... as
-# far as the m steps go, and ½^m times the value after the last one. (returns, discount, last, target)
+# Rewards 1, 2, 4, 8 from step 0 to 3, values after each step 16, 32, 64, 128, a discount of ½. The sum is r_t + ½
+# r_{t+1} + ... over m steps, plus ½^m times the value after the last step. (returns, discount, last, target)
 ROWS = {
     # No episode ends: the end of the sequence shortens the sums of steps 2 and 3.
     # t=0: 1 + ½2 + ¼4 = 3, ⅛ of 64; t=1: 2 + ½4 + ¼8 = 6, ⅛ of 128; t=2: 4 + ½8 = 8, ¼ of 128; t=3: 8, ½ of 128.
@@ -26,7 +26,7 @@ ROWS = {
     "terminates": ((1,), (1,), [2, 2, 8, 8], [0, 0, 1 / 4, 1 / 2], [1, 1, 3, 3], [2, 2, 40, 72]),
     # Step 1 is cut. t=0: 2, ¼ of 32. T=1: 2, ½ of 32: the value before the reset.
     "is cut": ((), (1,), [2, 2, 8, 8], [1 / 4, 1 / 2, 1 / 4, 1 / 2], [1, 1, 3, 3], [10, 18, 40, 72]),
-    # The agent dies at step 1 and its environment goes on.
+    # The agent dies at step 1 and its environment continues.
     "dies": ((1,), (), [2, 2, 8, 8], [0, 0, 1 / 4, 1 / 2], [1, 1, 3, 3], [2, 2, 40, 72]),
 }
 REWARDS, NEXT = np.array([1.0, 2, 4, 8])[:, None], np.array([16.0, 32, 64, 128])[:, None]

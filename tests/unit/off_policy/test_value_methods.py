@@ -100,8 +100,8 @@ def test_qmix_joint_values_equal_game(seed):
 @pytest.mark.conformance
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 def test_decaying_exploration_may_solve_high_penalty_game(name):
-    """With -7 a corner is worth 1 beside a random partner and the middle 2/3, so the seed decides whether
-    both settle on the same corner: of ten seeds 4, 6 and 8 do."""
+    """With -7 and a random partner a corner is worth 1 and the middle 2/3. So the seed decides whether both settle on
+    the same corner: of ten seeds 4, 6 and 8 do."""
     task, settings = EnvTask(name="matrix/penalty", options={"k": -7}), {**SMALL, **OWN[name], "epsilon_steps": 300}
     returns = [returned(task, trained_policy(task, name, settings, 6, num_envs=64, seed=seed)) for seed in range(20)]
     assert max(returns) == 10
@@ -142,9 +142,9 @@ def test_maddpg_central_critic_learns_climbing_game(seed):
 @pytest.mark.parametrize(("game", "earned"), [("climbing", 5), slow(("penalty", 2))])
 @pytest.mark.parametrize("name", ["iql", slow("vdn")])
 def test_averaging_over_exploring_partner_misses_best(name, game, earned, seed):
-    """Means over the partner's actions, climbing: -19/3, -17/3, 5/3 for the row player and -19/3, -23/3, 11/3 for the
-    other, so both play the last action, which pays 5 of 11; penalty: -30, 2/3, -30, so both play the middle, 2 of 10.
-    A sum of values has the same greatest entry: row mean plus column mean.
+    """Means over the partner's actions in climbing are -19/3, -17/3, 5/3 for the row player and -19/3, -23/3, 11/3 for
+    the other. Both play the last action, which pays 5 of 11. In penalty they are -30, 2/3, -30, so both play the
+    middle, 2 of 10. A sum of values has the same greatest entry: row mean plus column mean.
     """
     task = EnvTask(name=f"matrix/{game}")
     assert returned(task, learned(task, name, seed, rounds=6, num_envs=64)) == earned
@@ -153,7 +153,7 @@ def test_averaging_over_exploring_partner_misses_best(name, game, earned, seed):
 @each_seed
 @pytest.mark.parametrize("game", [slow("climbing"), "penalty"])
 def test_monotonic_joint_value_misses_best(game, seed):
-    """No monotonic value can have a best pair whose neighbours are worse than their own other neighbours."""
+    """A monotonic value fails if the neighbours of the best pair are worse than their other neighbours."""
     task = EnvTask(name=f"matrix/{game}")
     assert returned(task, learned(task, "qmix", seed, rounds=6, num_envs=64)) < {"climbing": 11, "penalty": 10}[game]
 
@@ -183,7 +183,7 @@ ANSWERING = {**SMALL, "gamma": 0.9, "hidden": [16], "batch_size": 128, "buffer_s
 HARD = {"masked": True, "elimination": True, "mixed": True}
 
 
-SURPRISED = {"priority": 0.6, "priority_steps": 1500}  # what surprises is replayed more often
+SURPRISED = {"priority": 0.6, "priority_steps": 1500}  # surprising segments are replayed more often
 
 
 @each_seed

@@ -1,4 +1,4 @@
-"""What keeps a machine from its AWS account is named in one line, whoever raised it."""
+"""One line names the fault that keeps a machine from its AWS account, for any origin."""
 
 import datetime
 import os
@@ -187,7 +187,7 @@ def test_region_comes_from_environment_or_configuration(machine, variables, regi
 
 @pytest.fixture
 def certified(tmp_path):
-    """The address of a server with a certificate of its own."""
+    """The address of a server with a self-signed certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(_certificate(tmp_path))
     server = HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)

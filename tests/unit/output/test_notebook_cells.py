@@ -1,4 +1,4 @@
-"""What a notebook shows below a cell: a drawing that is replaced, as HTML and as text."""
+"""Output below a notebook cell: a drawing that is replaced, as HTML and as text."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ from marless.views.terminal_panel import LiveView
 
 
 class Cell(list):
-    """Takes the place of `IPython.display.display`: what was shown, one after the other."""
+    """Replaces `IPython.display.display` and records the shown objects in order."""
 
     def display(self, drawn, display_id):
         assert display_id is True

@@ -36,7 +36,7 @@ class Stream(io.TextIOWrapper):
 
 
 class Bare:
-    """What a notebook or a test may put in place of a stream: no isatty, encoding, fileno or flush."""
+    """A stand-in for a stream, as notebooks and tests use: no isatty, encoding, fileno or flush."""
 
     def __init__(self):
         self.text = ""
@@ -210,7 +210,7 @@ def test_advice_breaks_between_words_but_never_commands(streams, shell, program)
 
 
 def test_every_file_of_text_is_utf_8():
-    """`open`, `read_text`, `write_text` and what a program says name their encoding, or are bytes."""
+    """`open`, `read_text`, `write_text` and a program's output name their encoding, or are bytes."""
     without = [
         f"{path.relative_to(ROOT)}:{call.lineno}"
         for path in SOURCES

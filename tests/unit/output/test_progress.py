@@ -1,4 +1,4 @@
-"""What views and commands say of how far they are."""
+"""Views and commands report their progress."""
 
 from contextlib import redirect_stderr
 from io import StringIO
@@ -45,7 +45,7 @@ def slot(episodes, answered):
 
 
 def evaluating(phase, *answered):
-    """A state in which parts of an evaluation, of 10 episodes each, are answered or not."""
+    """A state with answered and unanswered parts of an evaluation, of 10 episodes each."""
     slots = {f"{phase}/{number:03d}": slot(10, each) for number, each in enumerate(answered)}
     return State(phase=phase, round=5, env_steps=4800, slots=slots, spec=SPEC)
 

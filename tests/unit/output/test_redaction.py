@@ -1,4 +1,4 @@
-"""Secrets become their names in what leaves the program."""
+"""Secrets become their names in text that leaves the program."""
 
 import json
 from urllib.parse import quote

@@ -117,7 +117,7 @@ LAYOUT = {token.COMMENT, token.NL, token.NEWLINE, token.INDENT, token.DEDENT, to
 
 
 def tokens(text):
-    """The tokens of Python's own reader, without those of layout and without statements that are texts alone."""
+    """The tokens of Python's own reader, except layout and statements that are only texts."""
     statement, kept = [], []
     for each in tokenize.generate_tokens(io.StringIO(text).readline):
         if each.type not in LAYOUT:

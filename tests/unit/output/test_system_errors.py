@@ -1,4 +1,4 @@
-"""What the system refuses is said with the advice for that cause: a full disk, or too many open files."""
+"""A refusal by the system comes with the advice for its cause: a full disk, or too many open files."""
 
 import errno
 import gc
@@ -23,7 +23,7 @@ from marless_cluster.remote.tokens import token_file
 
 @contextmanager
 def no_more_files():
-    """This process can open no other file, nor find a number that a forgotten one gives back meanwhile."""
+    """In this process all numbers for files are in use, even after garbage is collected."""
     gc.collect()
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest = os.open(os.devnull, os.O_RDONLY)
@@ -45,7 +45,7 @@ WRITERS = {
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_too_many_open_files_are_no_full_disk(tmp_path, writer):
-    # What is imported or opened only once is so before.
+    # Modules and files that are loaded only once are loaded here.
     (tmp_path / "before").mkdir()
     WRITERS[writer](tmp_path / "before")
     with no_more_files(), pytest.raises(StorageFault) as refused:
@@ -54,7 +54,7 @@ def test_too_many_open_files_are_no_full_disk(tmp_path, writer):
 
 
 def test_run_that_cannot_be_locked_names_file(tmp_path):
-    """As on a disk that was full before the run began: the first bytes are those of its lock."""
+    """Like on a disk that was full before the run began, where the first bytes are the lock's."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:
@@ -103,7 +103,7 @@ def test_file_system_without_locks_is_one_line(tmp_path):
 
 @pytest.fixture
 def homeless(shell):
-    """A user without an entry in the system's list of users, and without the variables that name folders of theirs."""
+    """A user without an entry in the system's list of users. No variables name this user's folders."""
     shell.unset("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "MARLESS_TOKEN")
     if os.getuid():
         pytest.skip("only root becomes another user")

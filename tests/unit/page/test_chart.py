@@ -1,4 +1,4 @@
-"""Charts: where points are drawn, what is left of long curves, and the numbers along the axes."""
+"""Charts: the places of points, the reduction of long curves, and the numbers along the axes."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The page of a run: what it says of a journal made by hand, and that it is one well-formed file that loads nothing."""
+"""The page of a run: its statements about a journal made by hand. It is one well-formed file that loads nothing."""
 
 import json
 import re
@@ -21,7 +21,7 @@ FINAL = {"mean": -57.5, "iqm": -56.0, "ci95": [-58.25, -56.75], "episodes": 3200
 
 
 class Checked(HTMLParser):
-    """Whether every element is closed in its place; its text and what it would load."""
+    """Collects unclosed elements, the text, and the addresses that the page would load."""
 
     def __init__(self, page):
         super().__init__()

@@ -91,7 +91,7 @@ def test_two_values_have_place_and_axis_ticks(one, other):
 
 @pytest.mark.parametrize("name", [spec.name for spec in ALGORITHMS.ours()])
 def test_the_command_names_what_differs_for_every_algorithm(name):
-    """One that imitates has no defaults without a dataset, and one whose agents speak has tasks of its own."""
+    """Imitation needs a dataset for its defaults, and speaking agents need a language task."""
     needed = {"bc": ["offline.dataset=data"], "grpo": ["task.name=text/relay"]}
     given = [f"algorithm.name={name}", "seed=7", *needed.get(name, [])]
     config = load(None, given)

@@ -1,4 +1,4 @@
-"""What a round costs at list prices: requests, commits and nominal compute, counted by hand."""
+"""The cost of a round at list prices: requests, commits and nominal compute, counted by hand."""
 
 from dataclasses import replace
 

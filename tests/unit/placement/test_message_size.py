@@ -91,7 +91,7 @@ def test_no_round_message_exceeds_size_assumed_by_planner(placement):
     for request, most_asked, most_answered, asked, answered in found:
         assert asked <= most_asked, type(request)
         assert answered <= most_answered, type(request)
-    # The estimates are tight: beside the fixed overhead, the largest messages fill most of them.
+    # The estimates are tight: apart from the fixed overhead, the largest messages fill most of them.
     assert max(item[3] / (item[1] - ENVELOPE_BYTES) for item in found) > 0.7
     assert max(item[4] / (item[2] - ENVELOPE_BYTES) for item in found) > 0.5
 
@@ -105,7 +105,7 @@ def test_user_setting_holds_as_far_as_messages_allow():
         for platform in (Platform(), Platform(messages_limited=True), Platform(can_inline=False).on_lambda())
     )
     assert (here.rounds, here.inline_objects) == (100, True)
-    # 100 rollouts end 64 episodes each: 100 x (64 + 2) x 25 bytes and 2 KB more of returns a round, four KB
-    # of metrics; a third more again in the header of inline objects.
+    # 100 rollouts end 64 episodes each: 100 x (64 + 2) x 25 bytes, and 2 KB of returns a round. Metrics add four KB,
+    # and the header of inline objects a third more.
     assert deployed.inline_objects and 10 < deployed.rounds < 20
     assert (detached.rounds, detached.inline_objects) == (100, False)

@@ -18,7 +18,7 @@ AUTO = ["placement.rule=auto", "actors.rollouts=4", "stop.rounds=12", "evaluatio
 
 
 def core_ms(request):
-    """Milliseconds on a whole core: 20 for a rollout and 30 for learning from it, beside 2 for every call."""
+    """Milliseconds on a whole core: 20 for a rollout, 30 for learning from it, and 2 for every call."""
     match request:
         case SampleTask():
             return 2 + 20 * len(request.sampling.rollouts)
@@ -31,7 +31,7 @@ def core_ms(request):
 
 @pytest.mark.parametrize("by_lambda", [True, False], ids=["on its share", "on a whole core"])
 def test_round_forecast_is_bill_of_its_tasks(by_lambda):
-    # 512 MB buy 0.289 of a vCPU, on which the same work takes 3.455 times as long.
+    # 512 MB buy 0.289 of a vCPU, so the same work takes 3.455 times as long.
     stretch, billed, forecasts = 1769 / MB, {}, {}
 
     def script(function, request):

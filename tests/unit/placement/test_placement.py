@@ -129,7 +129,7 @@ def test_halves_go_to_the_slots_that_would_wait():
     # Three slots have a group each, and a half on a fourth leaves the other two as they are. Six have a half each.
     assert divide((), loads, half_loads, 3) == divide((), loads, half_loads, 4) == ()
     assert divide((), loads, half_loads, 6) == ((0,), (1,), (2,), (0,), (1,), (2,))
-    # One group of 12 and one of 2: the critic of the large one beside the small.
+    # One group of 12 and one of 2: the critic of the large group joins the small group.
     assert divide((), {0: 12.0, 1: 2.0}, {0: (7.0, 6.0), 1: (1.5, 1.5)}, 2) == ((0,), (0, 1))
 
 

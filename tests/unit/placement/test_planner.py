@@ -78,7 +78,7 @@ def quickest(workload, timings):
 
 
 def seen(**lines):
-    """Timings of kinds whose tasks take `overhead` + `slope` times size."""
+    """Timings of kinds of tasks that take `overhead` + `slope` times size."""
     timings = {}
     for kind, (overhead, slope) in lines.items():
         for size in (1, 60):
@@ -163,7 +163,7 @@ def test_passed_tensors_are_written_once_and_read_later():
 
 @pytest.mark.parametrize(
     "rule, players",
-    # Each player reads what it goes on with and writes what it leaves.
+    # Each player reads and writes the unfinished episodes.
     [("fused", 2), ("packed", 2), ("split", 2), ("whole", 1)],
 )
 def test_players_read_and_write_unfinished_episodes(rule, players):
@@ -227,7 +227,7 @@ def test_sums_overlap_sampling_except_last_micro_batch():
     assert found.busy_s == pytest.approx(0.0083 + 0.0053 + 2 * 0.005 + 2 * 0.003 + 2 * 0.0044)
     # Slots for all: the longest actor, the sums of the last micro-batch, and the learners.
     assert found.seconds == pytest.approx(0.0083 + 0.003 + 0.0044)
-    # One slot: all the work, whatever it waits for.
+    # One slot: all the work in sequence.
     alone = forecast(round_placement("fused"), replace(summed, width=1), timings, PRICES)
     assert alone.seconds == pytest.approx(found.busy_s)
     # The sums read 1 + 1 trajectories, a policy and the rest of the state. The learners the sums of both, too.
@@ -506,9 +506,9 @@ def test_groups_beyond_slots_are_balanced():
 @pytest.mark.parametrize(
     ("members", "packs_", "expected"),
     [
-        # Seven agents in four groups on two slots. Learning takes 10 ms and 0.1 ms for each of an agent's 30 rows:
-        # one per group, in order, ends at max(10 + 12, (10 + 3) + (10 + 3) + (10 + 3)) = 39; in packs of 4 and of 3
-        # at 10 + 12 = 22; in one at 10 + 21 = 31.
+        # Seven agents in four groups on two slots. Learning takes 10 ms and 0.1 ms for each of an agent's 30 rows. One
+        # task per group, in order, ends at max(10 + 12, (10 + 3) + (10 + 3) + (10 + 3)) = 39. Packs of 4 and 3 end at
+        # 10 + 12 = 22, one pack at 10 + 21 = 31.
         ((1, 1, 1, 4), ((0, 1, 2), (3,)), {"fused": 13 + 22, "balanced": 22, "packed": 31}),
         # One per group: two after each other on one of the slots, 13 + 13. In one: 10 + 9. Packs of a group and two
         # stages of three of another: 10 + 3 + 2.
@@ -534,9 +534,9 @@ def test_current_placement_has_packs_of_next_round():
 
 
 def test_objects_are_inlined_only_if_largest_message_fits():
-    # A request of `packed`: three trajectories with the summary of sampling (2,048 bytes, and 25 for each of three
-    # rollouts and two agents) and the state of 1,200 bytes, in base64; five references (a pack each, policies, the
-    # rest), three rollout numbers and two agents around it. A whole task's has no trajectory.
+    # A request of `packed`. In base64: three trajectories with the summary of sampling (2,048 bytes, and 25 for each of
+    # three rollouts and two agents) and the state of 1,200 bytes. Around them: five references (a pack each, policies,
+    # the rest), three rollout numbers and two agents. A whole task's has no trajectory.
     around = 4096 + 5 * 300 + 3 * 6 + 2 * 128
     fits = ((SYNCHRONOUS_BYTES - around) * 3 / 4 - 1200 - 2198) / 3
     workload = replace(TWO, rollout_bytes=fits)
@@ -570,8 +570,8 @@ def test_regrouping_must_fit_into_message_too():
 
 
 def test_rounds_are_chained_only_while_answer_fits():
-    # A round of two agents and three rollouts that end 1,000 episodes each: 2,048 + 3 x 1,002 x 25 of sampling, three
-    # stages of two groups at 640 and four tables at 96 of learning. There are 4,096 + 600 bytes around such rounds.
+    # A round of two agents and three rollouts that end 1,000 episodes each. Sampling takes 2,048 + 3 x 1,002 x 25, and
+    # learning three stages of two groups at 640 and four tables at 96. There are 4,096 + 600 bytes around such rounds.
     workload = replace(TWO, rollout_episodes=1000, most_rounds=100)
     a_round = 2048 + 3 * 1002 * 25 + 3 * 2 * 640 + 4 * 96
     most = (SYNCHRONOUS_BYTES - 4696) // a_round
@@ -675,8 +675,8 @@ def test_forecast_includes_cost_of_coordinator_place():
 
 
 def test_coordinator_function_splits_large_events_into_requests():
-    # A learner's request names 2,100 trajectories in 300 bytes each and has less than 20 KB beside them: 650,000 bytes,
-    # which are 262,144 and 5.9 times 65,536, thus six requests more for each of the two learners.
+    # A learner's request names 2,100 trajectories in 300 bytes each and has less than 20 KB in addition. 650,000 bytes
+    # are 262,144 and 5.9 times 65,536, thus six requests more for each of the two learners.
     many, there = replace(TWO, rollouts=2100), coordination_cost.CoordinationCost(turn=Meter())
     found = forecast(round_placement("fused", 1), many, SEEN, PRICES, coordination_cost=there)
     reports = coordination_cost.reports(2100) + coordination_cost.reports(2)
@@ -695,8 +695,8 @@ def test_answers_that_leave_the_region_are_paid_for():
         )
         for inline_objects in (False, True)
     )
-    # The trajectories' 3,000 bytes, the state's 1,200, and in their headers the reports of sampling (2,198 bytes) and
-    # learning (3,840 + 384), in base64, at $0.09 a GB, and done again after losses.
+    # The trajectories have 3,000 bytes and the state 1,200. Their headers have the reports of sampling (2,198 bytes)
+    # and learning (3,840 + 384). All are in base64, at $0.09 a GB, and made again after losses.
     base64_bytes = (4200 + 2198 + 4224) * 4 / 3
     assert inlined.coordination == pytest.approx(1.05 * (stored.coordination + base64_bytes * 0.09 / 2**30), abs=1e-10)
 
@@ -773,7 +773,7 @@ def test_placement_changes_only_for_sufficient_saving():
     best = plan(5, workload, SEEN, TERMS)
     assert best.rule == "whole" and not best.inline_objects
     packed = forecast(round_placement("packed", 3), workload, SEEN, PRICES).dollars
-    # A measured task time at which one task for all is 3 % cheaper than packed, then 7 %.
+    # A measured task time: first one task for all is 3 % cheaper than packed, then 7 %.
     for saving, expected in ((0.03, round_placement("packed", 3)), (0.07, best)):
         rest = forecast(best, workload, SEEN, PRICES)
         ms = ((1 - saving) * packed - (rest.dollars - rest.compute)) / (gb_seconds(1) * 1.33334e-5)

@@ -52,7 +52,7 @@ def dataset(plan, state):
 
 
 def league(plan, state):
-    """A league whose checkpoint has the policies of the round; its one side plays no match in this round."""
+    """A league with a checkpoint that has the policies of the round. Its one side plays no match in this round."""
     checkpoint = Checkpoint(round=0, team=state.team, policies=state.policies, ratings=(), scores=())
     settings = replace(plan.config.league, share=0.0)
     state = replace(state, league=LeagueState(interval=1, checkpoints=(checkpoint,), ratings=()))

@@ -1,4 +1,4 @@
-"""Agents of very different load, whose state takes a second to load: where their tasks should run."""
+"""The best place of tasks of agents with very different load, if a state takes a second to load."""
 
 import random
 from dataclasses import replace
@@ -17,7 +17,7 @@ SIX = Capacity(6, 100.0)
 
 
 def zipf_arrivals(seed):
-    """Tasks of 0.2 s that come at 60 % of what six workers can serve; agent k's share is as 1 / k."""
+    """Tasks of 0.2 s that arrive at 60 % of the capacity of six workers. Agent k's share is as 1 / k."""
     draw = random.Random(seed)
     agents = draw.choices(range(AGENTS), [1 / (k + 1) for k in range(AGENTS)], k=TASKS)
     at = 0.0
@@ -29,7 +29,7 @@ def zipf_arrivals(seed):
 
 
 def blind(shares, queues, *rest):
-    """One queue: the worker that has been idle longest, whatever it holds."""
+    """One queue: the worker that has been idle longest, with any state."""
     unread = {lane: [replace(waiting, reads={}) for waiting in queue[:1]] for lane, queue in queues.items()}
     choice = choose(shares, unread, *rest)
     return choice and choice._replace(task=queues[choice.lane][0])
@@ -49,7 +49,7 @@ def own_slot(shares, queues, slots, *rest):
 
 
 def mean_seconds(arrivals, choosing):
-    """From arrival to end, on workers whose caches hold the states of four agents."""
+    """From arrival to end, on workers that cache the states of four agents."""
     pool = SimulatedPool(Capacity(SLOTS, SLOTS), {"run": 1.0}, arrivals, cache=4, choosing=choosing)
     pool.run()
     came = {arrival.task.number: arrival.at for arrival in arrivals}
@@ -87,11 +87,11 @@ def test_worker_loads_data_that_most_tasks_want():
 
 
 def test_unequal_batch_ends_within_ten_loadings():
-    """Work as 1, 1/2, ... 1/6, 60 s in all, a second to load a state: six loadings begin it, and the sixth part of what
-    is left over after that costs at most four more."""
+    """Work as 1, 1/2, ... Work as 1, 1/2, ... 1/6, 60 s in all, a second to load a state. Six loadings begin it. A
+    sixth of the remaining work then costs at most four more."""
     work_s = [60 / sum(1 / k for k in range(1, 7)) / agent for agent in range(1, 7)]
     arrivals = [
-        # The longest tasks are those of the agent with the most, by a hair, as measured durations are.
+        # The agent with the most tasks has slightly longer tasks, like measured durations.
         Arrival(0.0, "run", task(6 * number + agent, 0.25 - agent * 1e-4, reads={f"state {agent}": SECOND}), 0.25)
         for agent in range(6)
         for number in range(round(work_s[agent] / 0.25))

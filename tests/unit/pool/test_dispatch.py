@@ -112,7 +112,7 @@ def test_two_busy_lanes_get_weighted_shares(workload, large):
     }
     bound = sum(max(cost, default=0.0) for cost in costs.values())
     waits = large or any(a.task.need["cores"] > capacity.cores / capacity.slots for a in arrivals)
-    # A lane whose tasks keep next to no core busy goes on while the other waits for cores.
+    # A lane of nearly idle tasks continues while the other waits for cores.
     sleeping = sum(
         dominant_share(a.task, capacity) * a.task.expected_s / weights[a.lane]
         for a in arrivals
@@ -126,7 +126,7 @@ def test_two_busy_lanes_get_weighted_shares(workload, large):
         lane, chosen_task, _ = start.choice
         served[lane] += dominant_share(chosen_task, capacity) * chosen_task.expected_s / weights[lane]
         history.append(dict(served))
-    for one, other in itertools.combinations(history, 2):  # over every interval in which both had work
+    for one, other in itertools.combinations(history, 2):  # over every interval with work for both
         lag = (other["a"] - one["a"]) - (other["b"] - one["b"])
         assert abs(lag) <= (2 * bound + sleeping if waits else bound) + 1e-9
 
@@ -187,7 +187,7 @@ def test_sleeping_tasks_do_not_delay_task_awaiting_cores(computing, cores):
 
     pool.run(after=no_slot_idles_while_a_sleeping_task_fits)
     began = next(start.at for start in pool.started if start.choice.task.number == 2000)
-    # It has the first claim, so it begins when those that compute now have ended, and a slot is free.
+    # It has the first claim, so it begins when the tasks that compute now have ended, and a slot is free.
     assert began <= max(computing) + 0.5 + 1e-9
 
 
@@ -311,7 +311,7 @@ def test_task_beyond_machine_costs_whole_machine():
 
 
 def start_all(capacity, **lanes):
-    """How many tasks of each lane run when no more fits; each lane has ten tasks of a second, which need the same."""
+    """Return the number of running tasks of each lane when the machine is full. Each lane has ten equal 1 s tasks."""
     arrivals = [
         Arrival(0.0, lane, task(10 * number + n, **need), 1.0)
         for number, (lane, need) in enumerate(lanes.items())
@@ -328,7 +328,7 @@ def test_runs_share_their_dominant_resources_equally():
     a, b = {"cores": 1.0, "memory_gb": 4.0}, {"cores": 3.0, "memory_gb": 1.0}
     assert start_all(Capacity(100, 9.0, others={"memory_gb": 18.0}), a=a, b=b) == [3, 2]
     # By cores alone A starts at tags 0, 1/9, 2/9, 3/9, B at 0 and 3/9. Of equal tags A comes first. Then B's second
-    # does not fit, and A goes on at 4/9 and 5/9, below the 6/9 where that would end.
+    # does not fit, and A continues at 4/9 and 5/9, below the 6/9 where that would end.
     assert start_all(Capacity(100, 9.0), a={"cores": 1.0}, b={"cores": 3.0}) == [6, 1]
 
 
@@ -343,8 +343,8 @@ def test_task_starts_when_every_resource_is_free():
 
 
 def test_waiting_task_reserves_everything_it_needs():
-    # The first in line needs both GPUs, of which one is in use, and two of four cores. Four slots full of what is
-    # backfilled must leave it these: half a core each and no GPU.
+    # The first in line needs both GPUs (one is in use) and two of four cores. Four slots of backfilled tasks must leave
+    # it these: half a core each and no GPU.
     capacity = Capacity(4, 4.0, others={"gpus": 2.0})
     slots = [slot(0, idle_since=None, free_at=11.0), slot(1)]
 
@@ -378,7 +378,7 @@ def test_choice_cost_is_independent_of_queue_length():
 
 
 def test_core_users_begin_before_longer_waiting_tasks():
-    """Eight slots and one core: four learners of 1 s take 4 s of the core, beside 16 tasks that wait 2 s each."""
+    """Eight slots and one core: four learners of 1 s take 4 s of the core, while 16 tasks wait 2 s each."""
     waiting = [Arrival(0.0, "run", task(number, 2.0, 0.01), 2.0) for number in range(16)]
     learners = [Arrival(0.0, "run", task(16 + number, 1.0, 1.0), 1.0) for number in range(4)]
     pool = SimulatedPool(Capacity(8, 1.1), {"run": 1.0}, waiting + learners)

@@ -18,7 +18,7 @@ from marless.infra.local.resources.rate_limit import RateLimit
 
 
 def amdahl(divided, parts):
-    """An action of a second on one core, of which a part can be divided."""
+    """An action of a second on one core, with a divisible part."""
     return lambda cores: 1 - divided + divided / min(cores, parts)
 
 
@@ -27,7 +27,7 @@ def action(number, least=1, expected_s=1.0):
 
 
 def learnt(seconds, least, most, slots=9):
-    """Cores of a resource whose actions were measured on any number of them."""
+    """Cores of a resource that was measured on any number of cores."""
     elastic = ElasticCores(least, most, slots)
     for cores in list(range(least, most + 1)) * 100:
         elastic.add(cores, seconds(cores))
@@ -157,7 +157,7 @@ def test_mean_batch_completion_is_within_quarter_of_best(batch):
 
 
 def allen_cunneen_wait_s(servers, load, squared_variation):
-    """The mean wait of M/G/c in mean service times (Allen 1990, "Probability, Statistics, and Queueing Theory"):
+    """The mean wait of M/G/c in mean service times (Allen 1990, "Probability, Statistics, and Queueing Theory"). It is
     Erlang's C formula over c (1 - load), times (1 + the squared coefficient of variation of a service) / 2."""
     offered = servers * load
     top = offered**servers / factorial(servers) / (1 - load)
@@ -166,14 +166,14 @@ def allen_cunneen_wait_s(servers, load, squared_variation):
 
 
 def poisson_arrivals(servers, number, sigma=0.8):
-    """At load .7: times of arrival, and services from a lognormal distribution with mean 1."""
+    """At load 0.7: times of arrival, and services from a lognormal distribution with mean 1."""
     draw = np.random.default_rng(1)
     services_s = np.exp(sigma * draw.standard_normal(number) - sigma**2 / 2)
     return np.cumsum(draw.exponential(1 / (0.7 * servers), number)).tolist(), services_s.tolist()
 
 
 def waits_s(servers, arrivals, services_s):
-    """Of a queue with so many servers in which none overtakes."""
+    """Waits in a queue with so many servers without overtaking."""
     free, waits = [0.0] * servers, []
     for at, service_s in zip(arrivals, services_s, strict=True):
         begins = max(at, free[0])
@@ -184,7 +184,7 @@ def waits_s(servers, arrivals, services_s):
 
 @pytest.mark.parametrize("servers", [2, 9])
 def test_queue_wait_at_slots_equals_theory(servers):
-    """What the dispatcher does to some actions is what the queue does, whose mean over many is compared."""
+    """The dispatcher treats some actions like the queue, and the queue's mean over many equals theory."""
     arrivals, services_s = poisson_arrivals(servers, 400_000)
     waits = waits_s(servers, arrivals, services_s)
     assert np.mean(waits) == pytest.approx(allen_cunneen_wait_s(servers, 0.7, exp(0.8**2) - 1), rel=0.1)
@@ -219,7 +219,7 @@ def test_the_curve_is_that_of_the_measurements():
 def test_curve_is_least_squares_of_geometric_means():
     draw = random.Random(4)
     points = [(cores, (0.3 + 1.0 / cores) * draw.uniform(0.8, 1.25)) for cores in (1, 2, 4, 8) for _ in "abc"]
-    speed_up = SpeedUp(1, 1000)  # so far off that what is presumed there is about the fixed part
+    speed_up = SpeedUp(1, 1000)  # so far away that the presumed values barely affect the fixed part
     for cores, seconds in points:
         speed_up.add(cores, seconds)
     ages = 0.998 ** np.arange(len(points) - 1.0, -1.0, -1.0)
@@ -312,7 +312,7 @@ def test_beginnings_are_never_closer_than_the_rate_says():
     assert rate.wait_s(10.0) == 0.0
     rate.begin(10.0)
     assert rate.wait_s(10.0) == 0.25 and rate.wait_s(10.1) == pytest.approx(0.15) and rate.wait_s(10.25) == 0.0
-    rate.begin(20.0)  # what was not used before is not saved up
+    rate.begin(20.0)  # unused rate is not saved up
     assert rate.wait_s(20.0) == 0.25
 
 

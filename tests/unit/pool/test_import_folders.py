@@ -1,4 +1,4 @@
-"""Folders from which another process imports, whatever their names are."""
+"""Another process imports from these folders, for any names."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What a lane expects of its tasks, which decides in which order they are served."""
+"""A lane's expectations of its tasks decide the order of service."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,7 +56,7 @@ def sample(lane, round_, rollouts):
 
 
 def served(lane, *seconds):
-    """Serves what waits, in the order of the lane; returns the names."""
+    """Serve the waiting tasks in the order of the lane, and return the names."""
     names = []
     for took_s in seconds:
         pending = lane.pop(lane.waiting.first()[0])
@@ -66,7 +66,7 @@ def served(lane, *seconds):
 
 
 def test_rollouts_are_sampled_in_order_despite_earlier_times(lane):
-    """The first rollouts of a round are learned from first, and a rollout of the next round is another one."""
+    """The first rollouts of a round are learned from first. A rollout of the next round is different."""
     names = [f"sample/{number:05d}-{number:05d}" for number in range(3)]
     for round_ in range(2):
         for number in range(3):

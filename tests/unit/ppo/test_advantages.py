@@ -116,8 +116,8 @@ def test_v_trace_is_weighted_sum_until_first_stop(seed, gamma, lambda_):
 
 
 def test_v_trace_takes_less_after_unlikely_action():
-    # As in the first case: d2 = 1, d1 = 2, d0 = 1. A2 = 1; v2 - V2 = A2 / 2 as the action of step 2 is half as likely;
-    # A1 = 2 + 0.25 * 0.5 = 2.125; the action of step 1 is never taken now, so nothing follows step 0: A0 = 1.
+    # d2 = 1, d1 = 2 and d0 = 1 follow from the first case. A2 = 1; v2 - V2 = A2 / 2 as the action of step 2 is half as
+    # likely; A1 = 2 + 0.25 * 0.5 = 2.125; the action of step 1 is never taken now, so nothing follows step 0: A0 = 1.
     found = vtrace(*WHOLE, GAMMA, LAMBDA, column(0.5, 0, 0.5))
     np.testing.assert_array_equal(found, column(1, 2.125, 1))
 
@@ -136,7 +136,7 @@ def test_last_row_without_cut_has_no_next_value():
     np.testing.assert_array_equal(found, [[[1, 1], [7, 0]]])
 
 
-# One walk of three steps, reward 1 each, values 2 and after the last step 4; gamma and lambda 1/2. Worked by hand:
+# One walk of three steps with reward 1 each. The values are 2, and 4 after the last step. Gamma and lambda are 1/2.
 #   how the third step ends          d2                 d1, d0             A2   A1           A0
 #   by the rules                     1 - 2 = -1         1 + 2/2 - 2 = 0    -1   0 - 1/4      -1/16
 #   by a time limit, "bootstrap"     1 + 4/2 - 2 = 1    0                  1    1/4          1/16
@@ -158,7 +158,7 @@ def test_time_limit_setting_changes_sign_of_advantages():
 
 def test_rollout_end_within_episode_is_no_time_limit():
     ended = np.array([[False, True, False], [True, False, False]])
-    # Environment 0 was truncated; environment 1 terminated, then the rollout ended; environment 2 was never reset.
+    # Environment 0 was truncated, 1 terminated before the rollout ended, and 2 was never reset.
     cut = np.array([[1, 0], [1, 1], [1, 2]])
     np.testing.assert_array_equal(truncations(ended, cut), [[0, 0, 0], [1, 0, 0]])
 
@@ -199,8 +199,8 @@ def test_gone_side_has_no_return_while_other_plays():
 
 
 def test_side_is_over_when_all_members_are_gone():
-    # By environment: both end here, one does, the last one does, the last one goes on, both were dead before; agent 2
-    # is on the other side and goes on.
+    # By environment: both end here, one does, the other does, the other continues, both were dead before. Agent 2 is on
+    # the other side and continues.
     alive = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0], [1, 1, 1, 1, 1]], bool)[:, None]
     terminated = np.array([[1, 1, 1, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0]], bool)[:, None]
     batch = SimpleNamespace(alive=alive, terminated=terminated, rewards=np.zeros((3, 1, 5)))

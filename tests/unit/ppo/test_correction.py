@@ -1,5 +1,5 @@
-"""Learning from data of earlier rounds: V-trace and decoupled PPO against one plain computation by automatic
-differentiation, and against PPO as it is where the policies did not change."""
+"""Learning from data of earlier rounds: V-trace and decoupled PPO equal one plain computation by automatic
+differentiation. With unchanged policies they equal plain PPO."""
 
 import dataclasses
 import itertools
@@ -89,7 +89,7 @@ def test_updates_are_those_of_one_plain_computation(case, correction):
 @EVERY
 @ALL
 def test_same_policy_data_is_learned_as_new(case, correction):
-    """Where every ratio is exactly 1, V-trace is GAE, all weights are 1, and the bytes are those of PPO as it is."""
+    """If every ratio is exactly 1, V-trace is GAE, all weights are 1, and the bytes equal plain PPO."""
     context, algorithm = scene(case, correction)
     pair, other = (proximal_log_probability(context, group) for group in (0, 1))  # of both classes
     same = dataclasses.replace(context.batch, log_probability=[pair, other])

@@ -32,7 +32,7 @@ GROUPS = [0, 1]
 
 
 class Round:
-    """A round of synthetic rollouts whose log-probabilities are those of the incoming policies."""
+    """A round of synthetic rollouts with the log-probabilities of the incoming policies."""
 
     def __init__(self, name="mappo", task="one choice", rows="pooled", precision=np.float64, **settings):
         masked = task == "one choice"
@@ -84,7 +84,7 @@ class Round:
         return make_sums(self.algorithm, self.code, context, part.number, groups)
 
     def folded(self, sums, stage_names=None, groups=GROUPS, summaries=("behaviour",)):
-        """What the stages learn from the sums, and their metrics."""
+        """Return the tensors that the stages learn from the sums, and their metrics."""
         context = replace(self.context, tensors={**self.context.tensors, **sums})
         names = stage_names or [stage.name for stage in self.algorithm.stages]
         share_ = Share(names, groups)
@@ -100,7 +100,7 @@ class Round:
         return self.folded(sums)
 
     def at_once(self):
-        """What the stages learn from the whole round in one step."""
+        """Return the tensors that the stages learn from the whole round in one step."""
         names = [stage.name for stage in self.algorithm.stages]
         tensors, metrics, _ = stages.run(self.algorithm, self.code, self.context, Share(names, GROUPS))
         return {key: array for key, array in tensors.items() if key.split("/")[0] in self.algorithm.parts}, metrics
@@ -145,7 +145,7 @@ def test_streamed_step_equals_whole_round(case, size, name):
 def test_sums_fold_to_same_bytes_in_any_order():
     played = Round(precision=np.float32)
     made = [played.sums(part) for part in micro_batches(range(ROLLOUTS), 1)]
-    made.append(dict(made[0]))  # a sixth, that of the first rollout again
+    made.append(dict(made[0]))  # a sixth, which repeats the first rollout
     made[5] = {name.replace("/00000/", "/00005/"): array for name, array in made[5].items()}
     hashes = set()
     for order in itertools.permutations(range(6)):
@@ -227,7 +227,7 @@ def test_streamed_round_takes_one_step():
 
 @pytest.mark.parametrize("case", ["several choices", "numbers", "recurrent", "torch"])
 def test_group_without_living_agent_sums_nothing(case):
-    """As where rollouts are shorter than episodes. Moments are not zero, so that a step would move the weights."""
+    """This happens if rollouts are shorter than episodes. Moments are not zero, so a step would move the weights."""
     played = Round("ippo", **CASES[case])
     for rollout in range(ROLLOUTS):
         for name in ("alive", "terminated"):

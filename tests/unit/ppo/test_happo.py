@@ -1,4 +1,4 @@
-"""HAPPO: groups learn in a drawn order, each on advantages times the ratios of those before it."""
+"""HAPPO: groups learn in a drawn order, on advantages times the ratios of the groups before."""
 
 import dataclasses
 

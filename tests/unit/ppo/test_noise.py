@@ -11,7 +11,7 @@ from marless.functions.algorithms.ppo.gradient_noise import MOST_SAMPLES, noise_
 
 
 def test_two_gradients_worked_out_by_hand():
-    # Mean (2, 1); sample variances 2 and 0; |mean|² = 5, of which 2 / 2 is noise.
+    # Mean (2, 1), sample variances 2 and 0, |mean|² = 5. Of the 5, 2 / 2 is noise.
     found = noise_estimate(np.array([[1.0, 1.0], [3.0, 1.0]]))
     assert found == (2.0, 4.0)
 

@@ -1,4 +1,4 @@
-"""What the statistics of inputs are taken of; whole rounds are compared in tests/unit/algorithms/test_any_policy.py."""
+"""The data for statistics of inputs. Whole rounds are compared in tests/unit/algorithms/test_any_policy.py."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def test_observations_of_living_agents_count_and_nothing_else(name):
 
 
 def test_merged_network_is_taught_on_its_own_inputs():
-    """Members whose networks and statistics are those of the base have nothing to teach it; other statistics do."""
+    """Members with the networks and statistics of the base have nothing to teach it. Other statistics do."""
     made = spec("one choice")
     found, algorithm = context("ippo", made, SMALL)
     code, state, rng = registry.implementation(algorithm), {}, np.random.default_rng(5)
@@ -68,6 +68,6 @@ def test_reports_use_new_policies_with_new_statistics():
     table = code.SUMMARIES["behaviour"](found, tensors, 0).tables[0]
     unlike = tensors | {"policy/g00/seen": np.zeros((3, SIZE))}
     assert np.abs(code.SUMMARIES["behaviour"](found, unlike, 0).tables[0] - table).max() > 1e-5
-    # What the policy has seen so far is what it was published with, and no part of its report.
+    # The policy's statistics before the round do not affect its report.
     before = replace(found, tensors=found.tensors | {"policy/g00/seen": np.ones((3, SIZE))})
     np.testing.assert_array_equal(code.SUMMARIES["behaviour"](before, tensors, 0).tables[0], table)

@@ -20,7 +20,7 @@ def rng():
 
 
 def data(roles, seed, noise=0.1):
-    """What agents see, and a reward that is minus the distance from the point of their role."""
+    """Observations, and a reward that is minus the distance from the point of the agent's role."""
     rng = np.random.default_rng(seed)
     inputs = rng.standard_normal((len(roles), STEPS, ENVS, WIDTH)).astype(np.float32)
     points = np.eye(WIDTH)[np.array(roles)][:, None, None]
@@ -29,7 +29,7 @@ def data(roles, seed, noise=0.1):
 
 
 def added(found):
-    """What exchanging the models of two agents adds to their errors, as a share of them ``[i, j]``."""
+    """Return the share ``[i, j]`` that exchanging the models of two agents adds to their errors."""
     own = np.einsum("iik->ik", found)
     scale = own[:, None] + own
     return (found + found.swapaxes(0, 1) - scale).mean(axis=2) / scale.mean(axis=2)
@@ -39,13 +39,13 @@ def test_only_models_of_same_reward_are_interchangeable():
     roles = (0, 1, 0, 1)
     shares = np.array([added(errors(*data(roles, seed), np.random.default_rng(seed))) for seed in range(30)])
     same, other = shares[:, 0, 2], shares[:, 0, 1]
-    # No bias whatever the fit: within three standard errors of the mean of 30 draws.
+    # The bias is zero for any fit: within three standard errors of the mean of 30 draws.
     assert abs(same.mean()) < 3 * same.std(ddof=1) / np.sqrt(30)
     assert other.min() > 1 > same.max() + 0.5
 
 
 def test_a_poor_model_is_no_role():
-    """Without a relation between inputs and rewards no model is better than another."""
+    """If inputs and rewards are unrelated, no model is better than another."""
     shares = []
     for seed in range(30):
         inputs, rewards, alive = data((0, 0), seed)

@@ -15,7 +15,7 @@ STEPS, ENVS, WIDTH, FEATURES = 10, 32, 3, 48
 
 
 def played(roles, rng, length=1, shuffled=False):
-    """A round whose reward is minus the sum of distances from the points of the roles, paid every `length` steps."""
+    """A round with a reward of minus the sum of distances from the points of the roles, paid every `length` steps."""
     inputs = rng.standard_normal((len(roles), STEPS, ENVS, WIDTH)).astype(np.float32)
     points = 2 * np.eye(WIDTH)[np.array(roles)][:, None, None]
     reward = -np.linalg.norm(inputs - points, axis=-1).sum(axis=0) + 0.1 * rng.standard_normal((STEPS, ENVS))

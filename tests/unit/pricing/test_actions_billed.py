@@ -1,4 +1,4 @@
-"""A simulated judge counts what it is asked: the bill has its count, whatever fails and whoever is killed."""
+"""A simulated judge counts its questions: the bill has its count after any failures and kills."""
 
 import msgspec
 import pytest
@@ -23,7 +23,7 @@ def plan_with(*overrides):
 
 
 class Judge:
-    """Answers; with `keep` it is asked each question once, and knows who pays. `calls` is its own count."""
+    """Answers questions. With `keep` it is asked each question once, and knows the payer. `calls` is its own count."""
 
     def __init__(self, keep):
         self.keep, self.calls, self.payer = keep, 0, {}
@@ -41,10 +41,10 @@ class Judge:
 
 
 def asking(judge, fates):
-    """A script in which tasks that play ask `judge`: two questions of their own, and one that all have in common.
+    """A script of playing tasks that ask `judge`: two questions each, and one that all share.
 
-    `fates` says how attempts end, the last of them for ever: well, with an error or a death after the first question,
-    or with a death after everything was stored.
+    `fates` tells how attempts end: well, with an error or a death after the first question, or with a death after
+    everything was stored. The last ending repeats.
     """
     left, stored = list(fates), {}
 

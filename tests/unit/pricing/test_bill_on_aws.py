@@ -115,8 +115,9 @@ def test_eventually_consistent_read_costs_half():
 
 
 def test_sixty_four_reports_cost_ninety_four_units():
-    # A set's item has 128 bytes beside its members of 26. The k-th write leaves 128 + 26 k bytes: one unit up to
-    # k = 34 (1,012 bytes), two from k = 35 (1,038) to 64 (1,792): 34 + 2 x 30. Read back once: one unit.
+    # A set's item has 128 bytes in addition to its members of 26. The k-th write leaves 128 + 26 k bytes. That is one
+    # unit up to k = 34 (1,012 bytes), and two from k = 35 (1,038) to 64 (1,792). In all 34 + 60. Read back once: one
+    # unit.
     assert reports(64) == Meter(write_units=94, read_units=1, gets=64)
     meter = sum((Meter().add_commit(128 + 26 * k) for k in range(1, 65)), Meter())
     assert dollars(meter, "ledger writes") == 94 * Decimal("0.000000625")
@@ -214,7 +215,7 @@ def in_table(item, body, version, run="r"):
 @pytest.mark.parametrize("run", ["r", "simple_spread-mappo-s1-20260101-120000"])
 def test_item_is_billed_with_names_and_extra_fields(run):
     # Names: scope 5, item 4, version 7, at 2, write 5, body 4. Values: "run/default/r" 13, "state" 5, a version of two
-    # digits 2, 13 digits 8, a mark of 46 that makes 100 bytes beside body and run, and a body of 1,000.
+    # digits 2, 13 digits 8. A mark of 46 makes 100 bytes without body and run, and the body has 1,000.
     assert in_table("state", bytes(1000), 12) == 27 + 13 + 5 + 2 + 8 + 46 + 1000
     plan = replace(promising(make_plan(), items_padded=True), run=run)
     for item in ("state", "checkpoint", "line/000012"):
@@ -284,7 +285,7 @@ def test_bill_of_deployed_run_equals_hand_computation():
     assert found["s3 gets"].dollars == (18 + 2) * Decimal("0.0000004")
     # Leftover objects are listed when a run starts.
     assert found["s3 lists"].dollars == Decimal("0.000005")
-    # Nine writes of the state's item and one of the checkpoint's; there was no state and no checkpoint to be read.
+    # Nine writes of the state's item and one of the checkpoint's. Their first versions had nothing to read.
     assert len(written) == 10 and found["ledger writes"].dollars == sum(written) * Decimal("0.000000625")
     assert found["ledger reads"].dollars == 2 * Decimal("0.000000125")
     # The answers leave the region, to the driver.

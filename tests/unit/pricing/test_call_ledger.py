@@ -1,4 +1,4 @@
-"""Counts and completion times of actions: what goes on the bill after kills, and quantiles of known error."""
+"""Counts and completion times of actions: the bill after kills, and quantiles of known error."""
 
 import msgspec
 import numpy as np
@@ -60,7 +60,7 @@ def test_attempts_pay_all_uncached_questions():
 
 def test_stored_actions_are_billed_once():
     stored = AttemptCalls(0, use(count=5, ms=50), repeats_earlier_report=True)
-    # Its process died and the pool has told; or nobody has, since its driver died too.
+    # Its process died and the pool has reported, or the driver died too and the report is missing.
     assert unpaid({0: use(count=5, ms=50)}, stored, ()) == {}
     assert unpaid({}, stored, ()) == use(count=5, ms=50)
 

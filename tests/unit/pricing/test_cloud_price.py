@@ -62,7 +62,7 @@ def test_unmeasured_run_has_no_price_and_cloud_bill():
     ("settings", "rule", "priced_as"),
     [
         ([], "auto", None),
-        # The weights of this rule depend on prices: those of a run on a machine.
+        # The weights of this rule depend on prices, here a machine's prices.
         (["scaling.rule=tradeoff"], "auto", "balanced"),
         (["scaling.rule=tradeoff", "scaling.priced_as=split"], "auto", "split"),
         (["placement.rule=fused"], "fused", None),

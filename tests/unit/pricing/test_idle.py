@@ -30,7 +30,7 @@ def test_a_month_of_sweeps_is_as_by_hand():
 def test_what_stands_is_paid_by_the_month():
     gb = 2**30
     found = month(alarm_metrics=4, dashboards=5, image=3 * gb // 2, table=gb, objects=10 * gb)
-    # $0.10 a metric of an alarm; $3 a dashboard after three; $0.10 a GB of images; $0.25 and $0.20 a GB of the table;
+    # $0.10 a metric of an alarm, $3 a dashboard after three, $0.10 a GB of images, $0.25 and $0.20 a GB of the table,
     # $0.023 a GB of objects.
     assert found["alarms"] == Decimal("0.4")
     assert found["dashboards"] == Decimal("6")

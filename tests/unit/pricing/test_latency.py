@@ -1,4 +1,4 @@
-"""What requests take beside the work of tasks, in deployments and in the emulated account."""
+"""The time of requests in addition to tasks' work, in deployments and in the emulated account."""
 
 import pytest
 

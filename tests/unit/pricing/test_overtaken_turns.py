@@ -1,4 +1,4 @@
-"""What a turn of a detached run uses stands on the bill, also where another turn overtakes it.
+"""The usage of a detached run's turn is on the bill, even if another turn overtakes it.
 
 Units are counted where requests are made, by DynamoDB's developer guide: a refused write is billed by the item that
 stands.
@@ -20,7 +20,7 @@ def units(size, unit):
 
 
 class Table(Ledger):
-    """A ledger that counts: an item has 100 bytes and the run's name beside its body."""
+    """A ledger that counts: an item has its body, 100 bytes and the run's name."""
 
     def load(self, item):
         record = super().load(item)
@@ -57,7 +57,7 @@ class Bucket(Storage):
 class Raced(World):
     """Just before each of `times` commits of turns, from the `first` on, a rival takes a whole turn.
 
-    `recorded` is what functions used, and turns until their last commits: what a turn uses later can be on no bill.
+    `recorded` is the usage of functions, and of turns until their last commits. Later usage of a turn cannot be billed.
     """
 
     def __init__(self, placement, first=0, times=0, reports_come=False):
@@ -105,7 +105,7 @@ class Raced(World):
 
 
 def races(*terms):
-    """The run in which a rival comes before the first commit, before the second, and so on to the last."""
+    """Yield runs where a rival comes before the first commit, before the second, and so on to the last."""
     first, commits = 1, 1
     while first <= commits:
         world = Raced(terms[0], first, *terms[1:]).run()

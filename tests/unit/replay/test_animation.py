@@ -45,7 +45,7 @@ def test_common_colours_stay_as_they_are():
     pictures = [np.full((300, 260, 3), 255, np.uint8) for _ in range(3)]
     for step, part in enumerate(pictures):
         part[10 * step : 10 * step + 200, 50:90] = (70, 70, 170)
-        # A slope of many colours beside it, and one that is nearly white.
+        # A slope of many colours, and one that is nearly white.
         part[100:150, 100:250] = np.arange(150)[None, :, None]
         part[200:230, 100:250] = 253
     frames = [ReplayFrame(part, step, 0.0) for step, part in enumerate(pictures)]

@@ -1,4 +1,4 @@
-"""Episodes in a window: what keys do, and that the window takes part in nothing else."""
+"""Episodes in a window: keys work, and the window affects nothing else."""
 
 import sys
 import time
@@ -129,7 +129,7 @@ def test_environment_that_ends_pygame_keeps_window(window):
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a window needs no variable")
 @pytest.mark.parametrize("display", [{}, {"DISPLAY": ":4711"}], ids=["none", "not there"])
 def test_without_a_display_there_is_no_window(shell, display):
-    # What the window sets is gone afterwards.
+    # The window's settings are gone afterwards.
     shell.export(SDL_VIDEODRIVER="")
     shell.unset("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
     shell.export(**display)

@@ -1,4 +1,4 @@
-"""Episodes of replays: their states, their returns, and what comes last."""
+"""Episodes of replays: their states, their returns, and their last frames."""
 
 from contextlib import closing
 from itertools import islice
@@ -46,7 +46,7 @@ def test_last_frame_is_final_state_with_whole_return(task):
     horizon = registry.spec(task).horizon
     assert [frame.step for frame in episode] == list(range(horizon + 1))
     assert episode[0].total == 0
-    # The same actions in an environment that goes on for longer.
+    # The same actions in an environment with a longer horizon.
     option = "max_cycles" if task is SPREAD else "horizon"
     longer = registry.make(EnvTask(name=task.name, options={option: 99}), 1)
     player, spec = team(task).player(1), registry.spec(task)

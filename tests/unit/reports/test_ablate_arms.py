@@ -1,4 +1,4 @@
-"""Arms, their products, and the settings with which they override the user's."""
+"""Arms, their products, and the settings that override the user's settings."""
 
 import msgspec
 import pytest
@@ -23,7 +23,7 @@ def test_every_arm_is_a_configuration_that_can_run(name):
 def test_every_rule_combination_is_runnable_configuration():
     arms = arms_by_name(combined_names(AXES))
     assert len({arm.name for arm in arms}) == len({arm.slug for arm in arms}) == len(arms) == 5 * 13 * 6
-    # What `budget` and `adapt` need.
+    # The settings that `budget` and `adapt` need.
     base = msgspec.structs.replace(BASE, stop=Stop(rounds=5, dollars=1.0, return_=0.0))
     for arm in arms:
         configuration(arm, base)

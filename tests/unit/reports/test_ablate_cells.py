@@ -1,4 +1,4 @@
-"""Cells: their order, their status, their runs, and what becomes of them in a campaign."""
+"""Cells: their order, their status, their runs, and their outcomes in a campaign."""
 
 import pytest
 from ablated_runs import a_folder, a_line

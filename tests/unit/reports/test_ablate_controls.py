@@ -196,7 +196,7 @@ def test_saving_signal_is_reported_with_remaining_saving():
 def test_control_that_misses_target_gives_bound():
     arms = some_arms(0.5, 0.8)
     arms["shuffled"] = {seed: stuck(run) for seed, run in arms["shuffled"].items()}
-    # It spends 0.8 times the baseline's dollars in all; the baseline reaches the target with 0.82 of its own dollars.
+    # It spends 0.8 times the baseline's dollars in all. The baseline reaches the target with 0.82 of its own dollars.
     left = (1 - 0.8 / 0.82) / (1 - 0.5 * stats.gmean(NOISE))
     found = the_section(arms)
     assert f"different: at most {100 * left:.0f} % of the saving" in found.conclusions[0]

@@ -128,7 +128,7 @@ def test_headlines_cannot_be_declared_after_the_runs(tmp_path):
     first = Declaration(settings={}, arms={}, headlines=declared)
     declaration.write(tmp_path, first)
     assert declaration.read(tmp_path) == first
-    # The same command, or one without headlines, goes on with those of the first.
+    # The same command, or one without headlines, keeps the headlines of the first.
     assert declaration.merge(tmp_path, first, first).headlines == declared
     assert declaration.merge(tmp_path, first, Declaration(settings={}, arms={})).headlines == declared
     with pytest.raises(ConfigError, match="declared other headlines, or none"):

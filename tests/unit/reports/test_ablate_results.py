@@ -140,7 +140,7 @@ def test_inverted_ratio_is_its_inverse(pairs):
 
 
 def arms(*changes, seeds=(1, 2, 3)):
-    """The baseline and an arm whose runs have `changes`, one for each seed."""
+    """The baseline and an arm with runs of `changes`, one for each seed."""
     shifts = {seed: 3.0 * seed for seed in seeds}
     base = {
         seed: a_result(

@@ -65,7 +65,7 @@ def test_perfect_sides_get_full_return():
 @pytest.mark.parametrize(("masked", "chance"), [(False, 1 / 4), (True, 1 / 3)])
 def test_random_opponents_draw_evenly_from_what_is_legal(masked, chance):
     task = EnvTask(name="toy/signal", options={"mixed": True, "masked": masked})
-    # Five steps in which this side is right, and the other one, of four values, by chance.
+    # In five steps this side is right, and the other side, with four values, by chance.
     found = play(task, perfect(task), "signal3", None, 6400, 1)
     assert found.mean() == pytest.approx(5 * (1 + chance) / 2, abs=0.03)
 
@@ -74,7 +74,7 @@ def test_script_plays_side_and_draws_its_choices():
     perfect_script = scripted_policy(MIXED, "scripted_players:by_sign")
     assert play(MIXED, perfect(), "signal3", perfect_script, 200, 1).tolist() == [5.0] * 200
     assert play(MIXED, perfect_script, "signal3", perfect(), 200, 1).tolist() == [5.0] * 200
-    # The other side, of four values, is right in half of the cases in which one of the first two is.
+    # The other side has four values. It is right in half of the cases with one of the first two values.
     two = scripted_policy(MIXED, "scripted_players:first_two")
     found = play(MIXED, perfect(), "signal3", two, 6400, 1)
     assert found.mean() == pytest.approx(5 * (1 + 1 / 4) / 2, abs=0.03)
@@ -117,7 +117,7 @@ def test_what_cannot_be_played_is_refused():
 
 
 def test_policies_with_identities_get_the_acting_agent():
-    # One layer in which only the identity's rows are nonzero: agent 1 always takes action 3.
+    # One layer, where only the identity's rows are nonzero: agent 1 always takes action 3.
     spec = registry.spec(ADVERSARY)
     kinds = [spec.classes[index] for index in spec.class_of]
     networks = [np.zeros((kind.observation_size + 3, kind.actions)) for kind in kinds]
@@ -186,7 +186,7 @@ def test_same_class_on_two_sides_acts_by_team():
 
 @pytest.mark.parametrize("greedy", [False, True])
 def test_stochastic_policies_draw_actions_on_request(greedy):
-    """Red's logits are those of 1/6, 2/6 and 3/6; the networks of value methods have no distribution."""
+    """Red's logits give 1/6, 2/6 and 3/6. The networks of value methods have no distribution."""
     tensors = {f"policy/g{agent:02d}/w0": np.zeros((3, 3), np.float32) for agent in range(2)}
     tensors |= {f"policy/g{agent:02d}/b0": np.log([1, 2, 3]).astype(np.float32) for agent in range(2)}
     team = TeamPolicy(TeamFile(task=DUEL, spec=Duel(1).spec, team=Team(groups=(0, 1)), greedy=greedy), tensors)

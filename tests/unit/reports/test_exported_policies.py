@@ -109,7 +109,7 @@ def networks_of_users(tmp_path_factory, shell):
 
 
 def team_of(name, settings, spec, shared, last_action=False, order="index"):
-    """A team with random networks whose biases, norms and statistics matter too."""
+    """A team with random networks, where biases, norms and statistics matter too."""
     if last_action:
         wider = [msgspec.structs.replace(k, observation_size=k.observation_size + k.actions) for k in spec.classes]
         spec = msgspec.structs.replace(spec, classes=tuple(wider))
@@ -171,7 +171,7 @@ def outputs_of(network, rows, hidden):
 
 
 class Script:
-    """Two steps of the team: what each agent sees, what it does, and how clear its choices are."""
+    """Two steps of the team: each agent's observation, its action, and the margin of its choice."""
 
     def __init__(self, team, last_action):
         self.team, self.last_action, self.rng = team, last_action, np.random.default_rng(7)

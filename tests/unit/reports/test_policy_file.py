@@ -48,7 +48,7 @@ def test_one_observation_gives_action_for_asked_agents(tmp_path):
 
 
 def test_draws_follow_policy_and_are_legal(tmp_path):
-    # No inputs matter: every weight is 0 and the biases give probabilities ¼, ¾ and, masked, none.
+    # Inputs do not matter: every weight is 0, and the biases give probabilities ¼, ¾ and (masked) 0.
     tensors = {
         f"policy/g{g:02d}/w0": np.zeros((width, n), np.float32) for g, width, n in ((0, 6, 5), (2, 6, 5), (1, 4, 3))
     }
@@ -107,7 +107,7 @@ def test_a_team_plays_where_torch_is_not_installed(tmp_path):
 
 
 def test_observations_come_as_the_environment_gives_them(tmp_path):
-    """A box of two rows, a mask beside it, and actions that the environment counts from 3."""
+    """A box of two rows, a mask, and actions that the environment counts from 3."""
     kind = AgentClass("player", (0,), 6, 2, first_action=3)
     spec = EnvSpec(agents=("player",), classes=(kind,), horizon=1)
     weight = np.zeros((6, 2), np.float32)

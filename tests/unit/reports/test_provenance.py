@@ -42,7 +42,7 @@ def checkout(tmp_path):
     ("infra/two.py", "+"),
 ])  # fmt: skip
 def test_modified_commit_has_plus(checkout, file, mark):
-    code_sha256 = provenance.code_sha256.__wrapped__  # as in a new process
+    code_sha256 = provenance.code_sha256.__wrapped__  # like in a new process
     before, sha256 = provenance.commit(checkout), code_sha256(checkout)
     assert len(before) == 40
     (checkout / file).write_text("2")
@@ -125,7 +125,7 @@ def test_package_hash_changes_only_with_own_files(tmp_path):
 
 @pytest.fixture
 def code_of(tmp_path, shell):
-    """The hash of a small program in a new process, whose user has a cache; `write` changes a file of it."""
+    """The hash of a small program in a new process with a user's cache. `write` changes a file of it."""
     shell.export(XDG_CACHE_HOME=str(tmp_path / "cache"))
 
     def write(path, text):

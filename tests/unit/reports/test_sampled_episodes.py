@@ -1,4 +1,4 @@
-"""Rounds of training as tables: which rows are whose, from hand-made rollouts."""
+"""Rounds of training as tables: the owners of rows, from hand-made rollouts."""
 
 import numpy as np
 import pytest

@@ -163,8 +163,8 @@ def test_invalid_pairs_or_margin_are_refused(values, says):
 
 
 def test_the_interval_of_shares_by_hand():
-    # Three seeds of `qmix` on smax/3s5z: mean 0.7375, variance 0.017703, so as good as 3 * 0.193594 / 0.017703 = 32.807
-    # independent battles; t(0.975, 2) squared is 18.5128. (0.7375 + 0.28215 -+ 0.43457) / 1.56429.
+    # Three seeds of `qmix` on smax/3s5z have mean 0.7375 and variance 0.017703. They are as good as 3 * 0.193594 /
+    # 0.017703 = 32.807 independent battles. t(0.975, 2) squared is 18.5128. (0.7375 + 0.28215 -+ 0.43457) / 1.56429.
     assert bounded_ci95([0.6094, 0.7281, 0.875], 640) == pytest.approx((0.3740, 0.9296), abs=1e-4)
 
 

@@ -121,7 +121,7 @@ def test_log_keeps_lines_and_skips_torn_line(tmp_path):
 
 @pytest.mark.parametrize("field", [{"slots": 0}, {"ended_at": 1e308}, {"duration_ms": 1e308}])
 def test_lines_that_no_run_writes_are_skipped(tmp_path, field):
-    """No slots, and times whose differences are no numbers."""
+    """Without slots, and with times that give infinite differences."""
     path = tmp_path / "attempts.jsonl"
     AttemptLog(path).record([RECORDS[0], msgspec.structs.replace(RECORDS[1], **field), RECORDS[2]])
     assert [record.work for record in attempts.read(path)] == ["sample/0", "sample/2"]

@@ -1,4 +1,4 @@
-"""What a task's environments may ask, and what is counted for the bill."""
+"""A task's environments ask bound resources, and the bill counts their questions."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ FIRST, SECOND = "run/000000/sample/0", "run/000000/sample/1"
 
 
 def counts(meter):
-    """How many questions the task paid, and how many not."""
+    """Return the number of questions that the task paid, and of cached answers."""
     use = meter.use["judge"]
     return use.count, use.hits
 

@@ -1,4 +1,4 @@
-"""Which resources a thread asks, where threads of one process have resources of their own."""
+"""Threads of one process ask the resources that they have bound."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Detached runs that ask: nobody waits for their tasks, and what these asked is read beside their results."""
+"""Detached runs that ask: their tasks' questions are read with the results, without waiting."""
 
 from detached_runs import World
 
@@ -9,7 +9,7 @@ JUDGED = ("task.judge=judge", "resources.judge.serve=judges:counted")
 
 
 class Judge:
-    """Grades, and counts what it is asked; kept answers are its own, so that no death loses one."""
+    """Grades, and counts its questions. It stores cached answers itself, so they survive any death."""
 
     def __init__(self):
         self.calls, self.answers = 0, {}
@@ -66,7 +66,7 @@ def test_asked_questions_are_deleted_with_their_round():
     world, _ = run()
     left = [key for key in world.storage.dict if key.endswith(".actions.safetensors")]
     results = [key for key in world.storage.dict if key.endswith(".reply.safetensors")]
-    # As answers do: those of the evaluations at the end stay.
+    # Like answers: the records of the evaluations at the end stay.
     assert {key.removesuffix(".actions.safetensors") for key in left} <= {
         key.removesuffix(".reply.safetensors") for key in results
     }

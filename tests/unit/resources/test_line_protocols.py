@@ -44,7 +44,7 @@ def ask(plan, questions=(b"q0", b"q1"), **settings):
 
 
 def unclear(settings, input_):
-    """The fault of a program whose answer is like a line of its banner."""
+    """The fault of a program with an answer like a line of its banner."""
     if input_:
         return "it has ended: exit status 1"
     return f"{MORE} a line that starts with 'answer'" if settings else f"{MORE} one line"

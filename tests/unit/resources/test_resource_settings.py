@@ -1,4 +1,4 @@
-"""The table of a resource: what may stand in it, and the line about what may not."""
+"""The table of a resource: its valid keys, and the line about invalid keys."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a program in the sandbox can do, and what it cannot; without bubblewrap these tests are skipped."""
+"""The abilities and limits of a program in the sandbox. Without bubblewrap these tests are skipped."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from marless.functions.resources.serving.sandbox import FILE_BYTES, Sandbox, San
 pytestmark = needs_bubblewrap
 
 SANDBOX = Sandbox("bubblewrap", timeout_s=20, memory_mb=128)
-# A sandbox whose programs do not end.
+# A sandbox for programs that do not end.
 IMPATIENT = Sandbox("bubblewrap", timeout_s=0.3, memory_mb=128)
 
 
@@ -26,7 +26,7 @@ def test_a_program_reads_its_input_and_prints():
 
 
 def test_program_prints_same_in_each_process():
-    # Eight texts have 40,320 orders, and Python draws one for each process unless it is told not to.
+    # Eight texts have 40,320 orders, and Python draws one for each process by default.
     assert len({SANDBOX.run("print({*'abcdefgh'})").output for _ in range(2)}) == 1
 
 

@@ -1,4 +1,4 @@
-"""A program that nobody trusts tries to get out of the sandbox, and each attempt fails; skipped without bubblewrap."""
+"""An untrusted program tries to leave the sandbox, and each attempt fails. Skipped without bubblewrap."""
 
 import ctypes
 import errno
@@ -28,7 +28,7 @@ SECRET = b"planted-7f3a91"
 ADD_KEY, KEYCTL = {"x86_64": (248, 250), "aarch64": (217, 219)}[platform.machine()]
 JOIN_SESSION, SESSION = 1, -3
 
-# Calls of the C library that reach over the walls, or hold memory that counts for nobody.
+# Calls of the C library that reach over the walls, or hold memory outside all limits.
 CALLS = {
     "memfd_create": "libc.memfd_create(b'x', 0)",
     "shmget": "libc.shmget(0, 1 << 20, 0o1600)",
@@ -155,7 +155,7 @@ def test_no_way_exceeds_memory_limit():
     assert taken["threads"] < 4096
 
 
-# Answers each line, a secret that is spelt backwards, with the files in which it finds it, and what it can change.
+# Answer each line (a secret, spelt backwards) with the files that contain the secret, and with all writable places.
 HUNTER = """
 import os, sys
 

@@ -14,7 +14,7 @@ THREAD, PROCESS = 0x3D0F00, 0x1200011
 
 
 def outcome(machine, number, first=0, architecture=None):
-    """What the kernel would do at a system call: ALLOWED, ENDED or the number of the error."""
+    """Return the kernel's reaction to a system call: ALLOWED, ENDED or the number of the error."""
     code = sandbox_filter(machine)
     data = struct.pack("=iIQ6Q", number, architecture or machine.architecture, 0, first, 0, 0, 0, 0, 0)
     at, value = 0, 0
@@ -63,7 +63,8 @@ def test_a_socket_is_one_of_this_machine(machine, number):
     assert {outcome(machine, number, family) for family in (2, 10, 16, 40)} == {errno.EAFNOSUPPORT}
 
 
-# io_uring_setup, fsopen, pidfd_getfd, memfd_secret, and what does not exist yet; close_range and futex_waitv.
+# io_uring_setup, fsopen, pidfd_getfd, memfd_secret, and a future call. Also close_range and
+# futex_waitv.
 @pytest.mark.parametrize("machine", [X86, ARM])
 def test_new_calls_are_missing_except_for_libraries(machine):
     assert {outcome(machine, number) for number in (425, 430, 438, 447, 600)} == {errno.ENOSYS}

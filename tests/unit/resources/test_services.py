@@ -1,4 +1,4 @@
-"""Services as resources: what passes is waited for, whatever else is wrong costs an attempt, and proxies are used."""
+"""Services as resources: temporary faults are waited for, other faults cost an attempt, and proxies are used."""
 
 import socket
 import time
@@ -28,7 +28,7 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
 class Scripted(ThreadingHTTPServer):
-    """Does what `steps` say with its requests, one after the other, and "ok" after them; notes when each came."""
+    """Follows `steps` with its requests in order, and answers "ok" after them. Records the time of each request."""
 
     daemon_threads = True
 
@@ -85,7 +85,7 @@ def no_proxies(shell):
 
 
 def answers(service, count=1, **settings):
-    """What a slot of its own hears to so many questions."""
+    """Return the answers that a new slot receives to so many questions."""
     kind = begin("judge", Resource(http=service.address, **settings))
     try:
         return [kind.answer(ResourceCall(b"q"), 1) for _ in range(count)]
@@ -190,7 +190,7 @@ def test_closed_kept_connection_is_replaced_immediately():
     ],
 )  # fmt: skip
 def test_retry_time_is_read_in_every_form(said, seconds, shell):
-    """Dates count from the service's clock, whatever the zone and the clock here."""
+    """Dates count from the service's clock, with any zone and clock here."""
     shell.export(TZ="America/New_York")
     time.tzset()
     headers = Message()
@@ -354,7 +354,7 @@ def test_batch_ends_when_action_starves_all_others():
 
 
 def all_are_graded(seed, host, tmp_path, questions, keep):
-    """Every question has its own grade and is paid once, whatever the service does; returns the service."""
+    """Check that every question has its own grade and is paid once, for any faults. Returns the service."""
     asked = [b"question %d" % number for number in range(questions)]
     with serving(FaultyService(seed)) as service:
         heard, paid = call(host, service, tmp_path, asked, slots=4, attempts=2, keep=keep)

@@ -1,4 +1,4 @@
-"""What a task asks of resources: in its answer, beside its results, and told again by whoever finds these."""
+"""A task's questions to resources are in its answer, stored with its results, and repeated by a later attempt."""
 
 import msgspec
 import numpy as np

@@ -7,7 +7,7 @@ from marless.reports.user_code.user_modules import find_module, function_fault
 
 @pytest.fixture
 def module(tmp_path, shell):
-    """Writes a module, which must not be run, that is found as `looked_for`; `path` may name another one."""
+    """Write a module that must not be run and that is found as `looked_for`. `path` may give another name."""
     shell.import_from(tmp_path)
 
     def write(source, path="looked_for.py"):

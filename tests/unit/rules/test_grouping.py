@@ -118,8 +118,8 @@ def test_ties_go_to_the_lowest_agents():
 
 
 def test_the_mean_weighs_agents_and_not_merges():
-    # {0, 1, 2} forms first: its mean distance to 3 is (4 + 4 + 1) / 3 = 3, so 3 joins 4 at 2.9 (with equal weights
-    # for the two merges it would be 2.5, and 3 would join the others).
+    # {0, 1, 2} forms first. Its mean distance to 3 is (4 + 4 + 1) / 3 = 3, so 3 joins 4 at 2.9. With equal weights for
+    # the two merges the distance would be 2.5, and 3 would join the others.
     distance = np.full((5, 5), 9.0)
     distance[:3, :3] = [[0, 0.1, 0.2], [0.1, 0, 0.2], [0.2, 0.2, 0]]
     distance[3, :3] = distance[:3, 3] = [4, 4, 1]

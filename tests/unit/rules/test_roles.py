@@ -1,4 +1,4 @@
-"""Which members of a group part by their rewards."""
+"""Members of a group split by their rewards."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def rng():
 
 
 def errors_of(roles, rng, added=2.0, noise=0.1):
-    """Errors 1 of every model on its own agent's steps, and `added` / 2 more on those of another role, with noise."""
+    """Errors 1 of every model on its own agent's steps, and `added` / 2 more on steps of another role, with noise."""
     roles = np.array(roles)
     different = roles[:, np.newaxis] != roles
     mean = 1 + different * added / 2

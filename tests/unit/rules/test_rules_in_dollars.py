@@ -52,8 +52,9 @@ def test_closed_form_minimises_dollars_to_target(scale, overhead):
 
 @pytest.mark.parametrize("overhead", [0.16, 1.2, 2.6, 4.9, 7.05, 9.87, 12.0])
 def test_noise_up_to_10000_covers_3_to_40(overhead):
-    """Dollars to the target are o + B + b + B o / b, so the answer is b where (b - 1) b <= B o <= b (b + 1): at most 3
-    up to B = 12 / o and at least 40 from B = 1560 / o on. Both are within [1, 10,000] for every o from 0.156 to 12."""
+    """Dollars to the target are o + B + b + B o / b, so the answer is b where (b - 1) b <= B o <= b (b + 1). It is at
+    most 3 up to B = 12 / o and at least 40 from B = 1560 / o on. Both are within [1, 10,000] for every o from 0.156 to
+    12."""
     answers = {chosen("tradeoff", at_noise(scale), limits(overhead)) for scale in np.geomspace(1, 1e4, 1500)}
     assert answers >= {*range(4, 41)}
     assert min(answers) <= 3
@@ -81,7 +82,7 @@ def test_round_of_pure_noise_has_maximum_rollouts(square):
 
 
 def played(noise, dollars, rounds, overhead, **more):
-    """Rollouts of all rounds and what they cost: the rule, asked before every round, until none can be paid."""
+    """Rollouts of all rounds and their cost: the rule is asked before every round, until the rest pays for none."""
     history, got, spent = ScalingHistory(), [], 0.0
     for index in range(rounds):
         bounds = limits(overhead, left=dollars - spent, rounds=rounds - index, **more)
@@ -103,7 +104,7 @@ def test_a_budget_is_never_passed(noise, dollars, rounds, overhead):
 
 @given(st.lists(scales, min_size=40, max_size=40), st.integers(20, 40), st.floats(0.1, 20), st.floats(2, 50))
 def test_usable_budget_is_spent_to_95_percent(noise, rounds, overhead, share):
-    """What is left is less than the smallest round, o + 2 prices of a rollout: of 20 such rounds or more, 5 %."""
+    """The rest is less than the smallest round, o + 2 prices of a rollout: of 20 such rounds or more, 5 %."""
     dollars = rounds * (overhead + share)
     _, spent = played(noise, dollars, rounds, overhead)
     assert spent >= 0.95 * dollars
@@ -111,7 +112,7 @@ def test_usable_budget_is_spent_to_95_percent(noise, rounds, overhead, share):
 
 @pytest.mark.parametrize(
     ("scale", "dollars", "rounds", "overhead", "expected"),
-    # Shares: 400 / 20 - 5 = 15 of which sqrt(5 * 5) = 5 needs less; 400 / 40 - 5 = 5, less than sqrt(80 * 5) = 20.
+    # Shares: 400 / 20 - 5 = 15, and sqrt(5 * 5) = 5 needs less. 400 / 40 - 5 = 5, less than sqrt(80 * 5) = 20.
     [(5.0, 400.0, 20, 5.0, 15), (80.0, 400.0, 40, 5.0, 20), (1e9, 400.0, 40, 5.0, 50), (80.0, 23.0, 40, 5.0, 18)],
 )
 def test_round_has_its_share_or_tradeoff(scale, dollars, rounds, overhead, expected):
@@ -119,8 +120,8 @@ def test_round_has_its_share_or_tradeoff(scale, dollars, rounds, overhead, expec
 
 
 def best_by_multiplier(scale, dollars, rounds, overhead):
-    """The most progress of rounds of b rollouts, by bisection of a Lagrange multiplier: every round has the b that
-    maximises b / (b + B) - m (overhead + b), and is played only where that is positive."""
+    """The most progress of rounds of b rollouts, by bisection of a Lagrange multiplier m. Every round has the b that
+    maximises b / (b + B) - m (overhead + b), and is played only if that is positive."""
 
     def each(multiplier):
         return max(0.0, math.sqrt(scale / multiplier) - scale)

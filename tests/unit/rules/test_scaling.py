@@ -1,4 +1,4 @@
-"""How many rollouts a round samples: the rules on worked examples, their conditions, and their controls."""
+"""The number of rollouts of a round: the rules on worked examples, their conditions, and their controls."""
 
 import dataclasses
 import itertools
@@ -36,7 +36,7 @@ RULES = tuple(SCALING_RULES.built_in)
 PAPER = Bounds(most=50, least=9, beta=0.5, overhead=0.0)
 # The same six times as large, where I_min = I_max / N is a whole number.
 SIX, THREE = (Bounds(most=300, least=300 // agents, beta=0.5, overhead=0.0) for agents in (6, 3))
-HIGH, LOW = (4.0, 1.0), (1.0, 4.0)  # S = 1, so the policy requests I_max; S = 0, so it requests I_min
+HIGH, LOW = (4.0, 1.0), (1.0, 4.0)  # S = 1, so the policy requests I_max. S = 0, so it requests I_min
 
 ratio = st.floats(0, CONVEX)
 window = st.lists(ratio, min_size=1, max_size=10).map(tuple)
@@ -426,7 +426,7 @@ def test_control_repeats_and_reads_only_the_past(rule):
         returns=signals[:, 0].tolist(),
     )
     limits = Bounds(most=500, least=1, beta=0.5, overhead=90.0, left=9100.0, rounds=100, target=10.0)
-    # Other present values, in windows of the same length, on which the true rule would depend.
+    # Other present values in windows of the same length. The true rule would depend on them.
     other = msgspec.structs.replace(history, convexity={0: (1.0,) * 10}, trace=1.0, square=1e-9, rounds=3)
     got = [chosen(rule, history, limits, address) for address in range(20)]
     assert got == [chosen(rule, history, limits, address) for address in range(20)]
@@ -435,7 +435,7 @@ def test_control_repeats_and_reads_only_the_past(rule):
 
 
 def test_control_takes_every_past_round_equally_likely():
-    # The ratios 0, 1, 2 in a window of three: the last one gives S = 1, 1/2, 0; the true one is always the last.
+    # The ratios 0, 1, 2 in a window of three: each, if last, gives S = 1, 1/2, 0. The true ratio is always the last.
     history = remembered([curved(0.0), curved(1.0), curved(2.0)], "shuffled:paper")
     limits = Bounds(most=100, least=1, beta=1.0, overhead=0.0)
     counts = Counter(chosen("shuffled:paper", history, limits, address) for address in range(1500))

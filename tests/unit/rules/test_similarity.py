@@ -154,7 +154,7 @@ def test_regret_is_independent_of_value_scale(tables, scale, shift):
         ("w2", [[[0.0, 0.0], [1.0, 0.0]]], [[[3.0, 0.0], [1.0, 4.0]]], 5.0),  # counts means and spreads
         # First observation: one loses (3 - 1) of a range of 4, another (6 - 5) of a range of 2. Second: they agree.
         ("regret", [[3.0, 1.0, -1.0], [1.0, 0.0, 0.0]], [[5.0, 6.0, 4.0], [9.0, 0.0, 1.0]], (0.5 + 0.5) / 2 / 2),
-        ("regret", [[2.0, 2.0]], [[2.0, 2.0]], 0.0),  # who does not care has no regret
+        ("regret", [[2.0, 2.0]], [[2.0, 2.0]], 0.0),  # equal values give no regret
         ("action", [[0.0, 0.0], [1.0, 1.0]], [[0.3, 0.4], [1.0, 1.0]], 0.25),
     ],
 )
@@ -182,7 +182,7 @@ def test_kernel_densities_are_scipys(width):
 
 @pytest.mark.parametrize("means, sds", [((0.0, 1.0), (1.0, 1.0)), ((0.0, 0.5), (1.0, 1.1))])
 def test_divergence_of_many_samples_approaches_gaussians(means, sds):
-    # Tails do not differ much here: where one density has samples and the other has none, the estimate is too high.
+    # Tails do not differ much here: where only one density has samples, the estimate is too high.
     def kl(i, j):
         return math.log(sds[j] / sds[i]) + (sds[i] ** 2 + (means[i] - means[j]) ** 2) / (2 * sds[j] ** 2) - 0.5
 

@@ -126,7 +126,8 @@ def test_a_wider_margin_never_turns_a_commit_down(sample, margin, look, more):
 
 
 def shares_committed(mean, trials, seed, draw):
-    """How often trials of 400 episodes in 4 looks commit; margin 0.5, differences of standard deviation 1."""
+    """Return the share of trials of 400 episodes in 4 looks that commit. The margin is 0.5, and differences have
+    standard deviation 1."""
     rng = np.random.default_rng(seed)
     totals = schedule(400, 4)
     committed = 0

@@ -1,5 +1,5 @@
-"""Training's adapter, the evaluator, `act`, PettingZoo views and exported policies choose the same actions, whatever
-the spaces: see `random_spaces` for what is drawn."""
+"""Training's adapter, the evaluator, `act`, PettingZoo views and exported policies choose the same actions for any
+spaces. See `random_spaces` for the draws."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ class Case:
         self.loaded = load_policy(path)
 
     def by_the_adapter(self):
-        """What the environment was given in an episode that is played as actors play."""
+        """Return the actions that the environment received in an episode played by an actor."""
         DONE.clear()
         player, seen = Player(self.policy, 1), self.environment.reset(np.random.default_rng(SEED))
         for _ in range(STEPS):
@@ -54,7 +54,7 @@ class Case:
         return list(DONE)
 
     def by_acting(self, player, view=False):
-        """What a loop over the environment itself, or over its PettingZoo view, gives it."""
+        """Return the actions of a loop over the environment itself, or over its PettingZoo view."""
         DONE.clear()
         environment = as_pettingzoo(self.task) if view else Task(self.number)
         # The first number that the adapter draws.

@@ -32,7 +32,7 @@ from marless.reports.policy import TeamFile, TeamPolicy, export
 
 
 class Named:
-    """What the adapter asks of an environment to know its agents."""
+    """The attributes that the adapter asks of an environment to know its agents."""
 
     def __init__(self, names, sees, does):
         self.possible_agents, self._sees, self._does = names, sees, does
@@ -51,7 +51,7 @@ def header_of(sees, does, names=("a",), joint=False, last_action=False):
 
 
 def linear(kind, rows):
-    """A network without hidden layers whose output o is the sum of observed numbers i for (i, o) in `rows`."""
+    """A network without hidden layers. Its output o is the sum of observed numbers i for (i, o) in `rows`."""
     weight = np.zeros((kind.observation_size, kind.actions), np.float32)
     for seen, output in rows:
         weight[seen, output] = 1
@@ -73,7 +73,7 @@ def test_a_discrete_observation_counts_from_its_start(seen):
 
 
 def test_an_image_is_scaled_and_has_its_shape():
-    # 51 / 255 is 0.2: less than the 0.5 of the vector beside it, where 51 itself would be more.
+    # 51 / 255 is 0.2: less than the 0.5 of the vector next to it, but 51 itself would be more.
     sees = spaces.Dict({"eye": spaces.Box(0, 255, (2, 1), np.uint8), "level": spaces.Box(0, 1, (1,))})
     loaded = team(sees, spaces.Discrete(2), [(0, 0), (2, 1)])
     assert loaded.act({"a": {"eye": np.array([[51], [0]], np.uint8), "level": [0.5]}}) == {"a": 1}
@@ -94,12 +94,12 @@ def test_choices_have_their_shape_start_and_type():
 
 
 def test_joint_actions_are_taken_apart():
-    # Number 5 of 2 x 3 combinations, the last of which changes fastest, is (1, 2).
+    # Number 5 of 2 x 3 combinations is (1, 2), as the last choice changes fastest.
     does = spaces.MultiDiscrete([2, 3], start=[0, 5])
     loaded = team(spaces.Discrete(2), does, [(0, 5), (1, 4)], joint=True)
     assert loaded.act({"a": 0})["a"].tolist() == [1, 7]
-    # The environment's mask is choice after choice: of the second only its first is legal, so of the combinations
-    # (0, 0) and (1, 0), which are equal: the first.
+    # The environment's mask lists the choices in order. The second choice allows only its first action. So the
+    # combinations (0, 0) and (1, 0) remain. They are equal, so the first is taken.
     assert loaded.act({"a": 0}, {"a": [1, 1, 1, 0, 0]})["a"].tolist() == [0, 5]
 
 
@@ -155,7 +155,7 @@ def test_the_last_action_is_kept_until_start():
     kind = AgentClass("a", (0,), 4, 2, spaces=header.spec.classes[0].spaces)
     spec = EnvSpec(("a",), (kind,), 5)
     followed = TeamFile(task=EnvTask(name="x", last_action=True), spec=spec, team=header.team)
-    # Numbers 2 and 3 are the last action's one-hot: it does what it did not do before, and 0 at first.
+    # Numbers 2 and 3 are the last action's one-hot: the agent switches its action, and begins with 0.
     loaded = TeamPolicy(followed, linear(kind, [(2, 1), (3, 0)]))
     assert [loaded.act({"a": 0})["a"] for _ in range(4)] == [0, 1, 0, 1]
     loaded.act({"a": 0})

@@ -1,4 +1,4 @@
-"""In games of turns, policies that carry something from step to step choose what they choose in training, or refuse."""
+"""In games of turns, policies that carry a state between steps choose the same as in training, or refuse."""
 
 import msgspec
 import numpy as np
@@ -22,7 +22,7 @@ from marless.testing.environments import check
 
 SEED = 5
 TICTACTOE = EnvTask(name="pettingzoo:pettingzoo.classic.tictactoe_v3:env", options={"horizon": 9})
-# Rounds in which players are thrown out, whose masks mislead those who wait.
+# Rounds with expelled players. The masks of waiting players mislead.
 GAMES = {
     "tictactoe": (TICTACTOE, tictactoe_v3.env),
     "leaving at once": (challenge(limit=20), lambda: Challenge(limit=20)),
@@ -46,14 +46,14 @@ class Case:
         self.policy = TeamPolicy(self.header, self.tensors)
 
     def by_the_evaluator(self):
-        """What each agent was made to do in every turn."""
+        """Return the actions of all agents in every turn."""
         played, step = [], self.environment.step
         self.environment.step = lambda actions: played.append(actions[0][0].tolist()) or step(actions)
         play(self.environment, Policy(self.environment.spec, self.team, self.tensors), self.rng(), True, 1)
         return played
 
     def by_turns(self, player, given):
-        """Who acted and how in a game of PettingZoo itself, where the player is given what `given` says."""
+        """Return the actors and actions in a game of PettingZoo itself. `given` says what the player receives."""
         game, done = self.make(), []
         # The first number that the adapter draws.
         game.reset(seed=int(self.rng().integers(2**31)))
@@ -166,7 +166,7 @@ def test_policy_against_agents_without_policy_learns_turns():
     for turn in (A, B, A):
         case.policy.act({A: BOARD}, turn=turn)
     case.policy.start()
-    # As in a loop that leaves out the other's turns.
+    # Like a loop that leaves out the other's turns.
     case.policy.act({A: BOARD})
     with pytest.raises(UserError, match="'player_1' has a choice twice in a row, maybe without the turns between"):
         case.policy.act({A: BOARD})

@@ -1,4 +1,4 @@
-"""Back-ends without a GPU refuse what needs one, in one line and before a folder or a bill."""
+"""Back-ends without a GPU refuse settings that need one, in one line and before a folder or a bill."""
 
 import pytest
 

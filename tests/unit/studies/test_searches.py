@@ -1,4 +1,4 @@
-"""Which settings a search tries."""
+"""The settings that a search tries."""
 
 import math
 from argparse import Namespace
@@ -50,7 +50,7 @@ def test_random_draws_have_requested_number_and_repeat():
     assert draws == asked(searcher(space(VARY), Search(rule="random", settings=200, seed=7)), 201)
     logs = [math.log10(draw["algorithm.lr"]) for draw in draws[:-1]]
     assert all(-5 <= log <= -2 for log in logs)
-    # The mean of 200 uniform draws of width 3: standard deviation 3 / sqrt(12 * 200) = .06.
+    # The mean of 200 uniform draws of width 3: standard deviation 3 / sqrt(12 * 200) = 0.06.
     assert sum(logs) / 200 == pytest.approx(-3.5, abs=0.3)
     assert {draw["algorithm.epochs"] for draw in draws[:-1]} == {1, 2, 3, 4}
     assert {draw["seed"] for draw in draws[:-1]} == {1, 2}

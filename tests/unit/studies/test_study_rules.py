@@ -1,4 +1,4 @@
-"""The runs that a study may have, which settings go on at a rung, and how dollars and the pool are divided."""
+"""The runs that a study may have, the settings that pass a rung, and the division of dollars and the pool."""
 
 import math
 from pathlib import Path
@@ -14,7 +14,7 @@ from marless.studies.owners import jain
 from marless.studies.study import Study
 from marless.studies.study_file import Search, Setting, StudyFile
 
-# Numbers that nobody could count through.
+# Numbers too large to count through.
 GRID = {"algorithm.lr": list(range(1, 10**6)), "actors": {"num_envs": list(range(1, 10**6))}}
 
 
@@ -99,7 +99,7 @@ def test_without_a_cap_there_is_no_allowance():
     st.lists(st.tuples(st.integers(0, 7), st.floats(0, 1), st.booleans()), max_size=40),
 )
 def test_runs_never_spend_more_than_the_cap_together(cap, count, moves):
-    """Runs begin, spend a part of their allowance, pause, go on and end in any order."""
+    """Runs begin, spend a part of their allowance, pause, continue and end in any order."""
     purse, spent, at_work, over = Purse(cap, count), dict.fromkeys(range(count), 0.0), set(), set()
     for number, part, pauses in moves:
         run = number % count

@@ -13,7 +13,7 @@ STEPS = 2
 
 
 def rollout(number, num_envs, cut, spec=SPEC):
-    """A rollout whose entries are 1000 rollout + 100 agent + 10 t + e; the second feature is 0.5 larger."""
+    """A rollout with entries 1000 rollout + 100 agent + 10 t + e. The second feature is 0.5 larger."""
     t, e = np.meshgrid(np.arange(STEPS), np.arange(num_envs), indexing="ij")
     here = 1000 * number + 10 * t + e
     by_agent = np.stack([here + 100 * agent for agent in range(3)]).astype(np.float32)

@@ -126,7 +126,7 @@ def test_writes_and_reads_count_by_item_size():
         report_completion(sets, address(index, 65), CompletionReport(0, 5))
         sizes.append(SET_BYTES + sum(map(len, sets[completion.set_name("7", 0, index // FAN)])))
     gathered = gather_reports(sets, "7", 65)
-    # 65 writes of leaves, then one for each of the two leaves in the root, whose members have one byte each.
+    # 65 writes of leaves, then one for each of the two leaves in the root, with members of one byte.
     assert sorted(gathered.updates) == sorted([*sizes, SET_BYTES + 1, SET_BYTES + 2])
     assert sets.writes == len(gathered.updates)
     # Read: both leaves, and the root for itself.

@@ -1,4 +1,4 @@
-"""Whatever bytes arrive, they are a value of the expected type or one error; whatever text is sent, it arrives."""
+"""Any bytes are a value of the expected type or one error, and any text arrives."""
 
 import math
 import os
@@ -38,7 +38,7 @@ FAILED = Failed(id="r/000001/sample/0", attempt=0, kind="environment", message="
 REFS = {"learner": Ref(key="k", sha256="s", size=1)}
 DONE = Done(id="r/000001/init", attempt=0, reply=InitialiseReply(), objects=REFS)
 REPORT = CompletionReport(attempt=0, duration_ms=1, message="Q")
-# Messages by the reader of each, with an example whose text can be replaced.
+# Messages by the reader of each, with an example that has a replaceable text.
 READ = {
     "answer": (JsonDecoder(Answer), to_json(FAILED)),
     "done": (JsonDecoder(Answer), to_json(DONE)),
@@ -175,7 +175,7 @@ PLAN = {
     "configs": [],
 }
 ADDRESS = {"id": "r/0", "run": "r", "round": 0, "output": "o", "seed": 1}
-# What runs store and functions are sent, each with the fields that it must have.
+# Stored and sent messages, each with its required fields.
 VERSIONED = {
     "state": (State, {}),
     "plan.json": (Identity, PLAN),

@@ -75,7 +75,7 @@ def everything(answer):
 
 
 def through_storage():
-    """The handler, task and answer by kind of task; and the store."""
+    """The handler, task and answer by kind of task, and the store."""
     blobs, served = MemoryStorage(), []
 
     def answer(handler, task):

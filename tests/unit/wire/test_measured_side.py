@@ -1,4 +1,4 @@
-"""Where agents compete, one side's return ranks a run: in evaluators, for the best policy, and for the stop rules."""
+"""If agents compete, one side's return ranks a run: in evaluators, for the best policy, and for the stop rules."""
 
 import msgspec
 import numpy as np

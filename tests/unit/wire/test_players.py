@@ -97,8 +97,8 @@ def test_recurrent_agents_have_same_bytes_with_any_neighbours():
 
 
 class Story:
-    """Environments whose episodes have the given lengths and random observations; an agent's reward is its action
-    (the sum of several numbers)."""
+    """Environments with episodes of the given lengths and random observations. An agent's reward is its action (the sum
+    of several numbers)."""
 
     def __init__(self, spec, lengths, total=40, seed=5):
         self.num_envs, self.lengths = len(lengths), np.array(lengths)

@@ -79,7 +79,7 @@ def test_every_segment_has_own_rows_and_successors(masked, own_state, length):
                 there = mark(number, t, e, after=True) if follows == "cut" else mark(number, t + 1, e)
                 stands_after(batch, cuts[row, column], there, masked, own_state)
             else:
-                # Nothing follows, so the value is unused; but a segment always stores an observation for its end.
+                # Nothing follows, so the value is unused. But a segment always stores an observation for its end.
                 assert ((row, column) in cuts) == (row == length - 1)
 
 

@@ -38,7 +38,7 @@ def played(*numbers, rollouts=(0, 1)):
 
 
 def store(storage, key, *numbers, rollouts=(0, 1), rounds=()):
-    """An object with some rounds, by default those of the rollouts' numbers, and its reference."""
+    """An object with some rounds, by default the rounds of the rollouts' numbers, and its reference."""
     origins = tuple(Origin(round=round_, policies="") for round_ in rounds or numbers)
     storage.put(key, codec.encode(played(*numbers, rollouts=rollouts), TaskHeader(task=key, origins=origins)))
     return codec.reference(key, storage[key])
@@ -197,7 +197,7 @@ def test_process_with_kept_buffer_learns_the_same(name, rule):
     assert cold.state.status == warm.state.status == "finished"
     assert cold.weights == warm.weights
     assert [line.metrics for line in cold.journal] == [line.metrics for line in warm.journal]
-    # The bill does not depend on what a process here happens to have kept.
+    # The bill does not depend on the caches of a local process.
     assert cold.state.meter.gets == warm.state.meter.gets
 
 

@@ -1,4 +1,4 @@
-"""Environments that go on from a saved state, and those that a process keeps meanwhile."""
+"""Environments that continue from a saved state, and environments that a process keeps meanwhile."""
 
 import numpy as np
 import pytest
@@ -94,7 +94,7 @@ def test_separate_environments_keep_to_the_protocol(task):
 
 
 class Forgetful:
-    """An environment whose episodes are shorter every time."""
+    """An environment with shorter episodes every time."""
 
     def __init__(self):
         self._inner = registry.make(TOY, 1)
@@ -141,7 +141,7 @@ def task_of(rollouts, num_envs=2, run="run", environment=TOY):
 
 
 def keep(kept, task, rollout, round_=1):
-    """What a task does with a rollout's environments: takes or makes them, and lets them be kept."""
+    """Act like a task with a rollout's environments: take or make them, and return them."""
     environment = kept.take(task, rollout) or Copies(task.sampling.num_envs)
     kept.keep(task, rollout, round_, environment)
     return environment

@@ -1,4 +1,4 @@
-"""How old is what a round learns from: counted row by row, by the headers of the objects that learners read."""
+"""The age of a round's data, counted row by row from the headers of the objects that learners read."""
 
 from collections import Counter, defaultdict
 from itertools import product
@@ -21,7 +21,7 @@ BUFFER = "algorithm.buffer_size=120"
 
 
 class Read(World):
-    """A run with real functions in memory that notes what its learners and actors read."""
+    """A run with real functions in memory that notes the reads of its learners and actors."""
 
     def __init__(self, *settings):
         super().__init__(*SMALL, *ROUNDS, *settings)

@@ -1,4 +1,4 @@
-"""What the header of an object with trajectories says of their age, and what is refused because of it."""
+"""The header of an object with trajectories tells their age, and tasks refuse wrong ages."""
 
 import msgspec
 import numpy as np
@@ -76,7 +76,7 @@ def test_trajectory_names_round_and_hash_of_policies():
     assert store.origins(first["policies"]) == store.origins(first["learner"]) == ()
     changed_tensors = {**tensors, "policy/g01/b0": tensors["policy/g01/b0"] + 1}
     assert policies_sha256(changed_tensors, TEAM) != policies_sha256(tensors, TEAM)
-    # Networks of groups that are no more do not play.
+    # Networks of former groups do not play.
     assert policies_sha256({**tensors, "policy/g02/b0": np.ones(3)}, TEAM) == policies_sha256(tensors, TEAM)
 
 

@@ -1,7 +1,7 @@
-"""What a round reports of its episodes where some are unfinished at the end of a rollout: against exact expectations.
+"""A round's reports of episodes, where some are unfinished at the end of a rollout: against exact expectations.
 
-Environment e plays the e-th of all equally likely sequences of kinds of episodes, so the mean over environments is the
-expectation over what an environment may play.
+Environment e plays the e-th of all equally likely sequences of kinds of episodes. So the mean over environments is the
+expectation over the plays of an environment.
 """
 
 import math
@@ -69,7 +69,7 @@ def test_round_means_equal_means_over_episodes(kinds, steps):
     assert found.return_mean == pytest.approx(team, rel=1e-12)
     assert found.agent_returns == pytest.approx(agents, rel=1e-12) == found.signals.returns
     assert found.env_metrics == {"win": pytest.approx(won, rel=1e-12)}
-    # The mean over all finished episodes is another one: a long episode is more often unfinished.
+    # The mean over all finished episodes is different: a long episode is more often unfinished.
     assert abs(found.returns.mean() - team) > 1
 
 
@@ -103,8 +103,8 @@ def test_equal_episode_counts_give_equal_weights_exactly():
 
 
 def test_weights_of_two_environments_equal_hand_computation():
-    # The first plays a short episode and a long one (0 after step 1, 100 after step 5), the second a long one (100
-    # after step 4), and leaves another unfinished.
+    # The first plays a short episode and a long one (0 after step 1, 100 after step 5). The second plays a long episode
+    # (100 after step 4), and leaves another unfinished.
     reply = sampled(SHORT_AND_LONG, 5, 2, first=2)
     assert reply.returns == (0.0, 100.0, 100.0) and reply.weights == ((0.75, 1.5, 0.75),)
     assert reply.agent_returns == ((0.75 * 0 + 1.5 * 60 + 0.75 * 60, 0.75 * 0 + 1.5 * 40 + 0.75 * 40),)

@@ -1,4 +1,4 @@
-"""What a process keeps changes no byte that a task reads, whatever was read, written, damaged or dropped before."""
+"""A process's cache changes no byte that a task reads, after any reads, writes, damage and drops."""
 
 import msgspec
 import numpy as np
@@ -43,7 +43,7 @@ def test_arrays_changed_by_task_are_hidden_from_next():
     for _ in range(3):
         array = value(storage, ref)
         np.testing.assert_array_equal(array, np.ones(ROWS))
-        array[:] = 7  # as in a process that keeps nothing
+        array[:] = 7  # like in a process without a cache
 
 
 def test_object_of_other_run_is_not_confused():
@@ -164,7 +164,7 @@ def test_next_task_reads_written_values_unbilled():
 
 
 def test_deployed_function_keeps_only_lasting_values():
-    """Which environment serves a task is chance, so only what all tasks of a run need again may save reads."""
+    """The choice of an environment is chance, so only objects that all tasks of a run need may save reads."""
     WARM.keeps_objects = False
     storage = ReadStorage()
     written = served(
