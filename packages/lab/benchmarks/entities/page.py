@@ -1,11 +1,12 @@
 """Pages of results with the tables of their stored records between two markers."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
 
+from benchmarks.entities import defaults_table
 from benchmarks.entities.registered import load
 from benchmarks.entities.runs import Run
 from benchmarks.entities.table import text
@@ -17,17 +18,22 @@ RECORD = RESULTS / "entities.jsonl"
 _BEGIN, _END = "<!-- tables: written by `make docs` -->", "<!-- end of tables -->"
 
 
-def page(name: str) -> str:
+def lists_of(name: str, runs: Sequence[Run]) -> str:
+    """Return the tables of each list."""
+    return text(load(name), runs) if runs else "The arms are registered and have not run yet."
+
+
+def page(name: str, tables_of: Callable[[str, Sequence[Run]], str] = lists_of) -> str:
     """Return the page of that name with the tables of its record."""
     path = RESULTS / f"{name}.md"
     before, rest = path.read_text(encoding="utf-8").split(_BEGIN)
     runs = json_lines.read(path.with_suffix(".jsonl"), Run)
-    tables = text(load(name), runs) if runs else "The arms are registered and have not run yet."
-    return f"{before}{_BEGIN}\n\n{tables}\n\n{_END}{rest.split(_END)[1]}"
+    return f"{before}{_BEGIN}\n\n{tables_of(name, runs)}\n\n{_END}{rest.split(_END)[1]}"
 
 
 PAGES: dict[Path, Callable[[], str]] = {
-    RESULTS / f"{name}.md": partial(page, name) for name in ("entities", "games", "roles", "teams")
+    **{RESULTS / f"{name}.md": partial(page, name) for name in ("entities", "games", "roles", "teams")},
+    RESULTS / "defaults.md": partial(page, "defaults", defaults_table.text),
 }
 
 

@@ -24,14 +24,14 @@ def text(file: File, runs: Sequence[Run], steps: int | None = None) -> str:
         arms = {arm.name: arm for arm in file.arms(study, steps)}
         of_list = [run for run in runs if run.study == study.name]
         counted = [run for run in of_list if run.arm in arms and run.registration == arms[run.arm].registration]
-        shown = {name: _newest([run for run in counted if run.arm == name]) for name in arms}
+        shown = {name: newest([run for run in counted if run.arm == name]) for name in arms}
         parts += [f"### `{study.name}`", *_tables(study, arms, shown)]
         if left := len(of_list) - sum(map(len, shown.values())):
             parts.append(f"Not shown: {left} runs of another registration or program.")
     return "\n\n".join(parts)
 
 
-def _newest(runs: Sequence[Run]) -> dict[int, Run]:
+def newest(runs: Sequence[Run]) -> dict[int, Run]:
     """Return the runs of an arm by seed. All come from its newest program."""
     return {run.seed: run for run in runs if run.program == runs[-1].program}
 
