@@ -28,7 +28,7 @@ class Apples(ParallelEnv):
         return self._seen(), {agent: {} for agent in self.agents}
 
     def step(self, actions):
-        """Moves both agents, the first one first. An apple that one reaches pays 1 and grows again in a random cell."""
+        """Move agent 0, then agent 1. An apple that one reaches pays 1 and grows again in a random cell."""
         agents, rewards = self.agents, {}
         for row, agent in enumerate(agents):
             self.at[row] = place = np.clip(self.at[row] + MOVES[actions[agent]], 0, SIZE - 1)

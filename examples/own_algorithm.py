@@ -1,5 +1,5 @@
-"""An algorithm of your own: PPO whose critic sees its agent's observation and the mean of all observations, the idea of
-mean-field methods (Yang et al., "Mean Field Multi-Agent Reinforcement Learning", ICML 2018)."""
+"""Write an algorithm: PPO with a critic that sees its agent's observation and the mean of all observations. This is the
+idea of mean-field methods (Yang et al., "Mean Field Multi-Agent Reinforcement Learning", ICML 2018)."""
 
 import numpy as np
 

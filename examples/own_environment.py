@@ -1,5 +1,5 @@
-"""An environment of your own: two agents each see one bit, and both are paid when the number of raised hands is the
-parity of the bits. All environments are stepped at once, as arrays; `check` tries what the protocol promises."""
+"""Write an environment: two agents each see one bit. Both are paid when the number of raised hands is the parity of the
+bits. All environments are stepped together, as arrays. `check` tries the promises of the protocol."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ SPEC = EnvSpec(agents=("left", "right"), classes=(AgentClass("agent", (0, 1), 2,
 
 
 class Parity:
-    """E environments; an episode has four steps with fresh bits in each."""
+    """E environments. An episode has four steps with fresh bits in each."""
 
     spec = SPEC
 

@@ -1,5 +1,5 @@
-"""A language task of your own: a speaker sees an animal and says a sound, and a listener hears it and names the animal.
-Both get 1 for the right animal. The sounds mean nothing at first, so the two roles have to agree on a meaning."""
+"""Write a language task: a speaker sees an animal and says a sound, and a listener hears it and names the animal. Both
+get 1 for the right animal. The sounds mean nothing at first, so the two roles have to agree on a meaning."""
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class Signals(LanguageTask):
 
 
 def make(tokenizer) -> LanguageTask:
-    """Return the task with the vocabulary of a language model, or with symbols of its own."""
+    """Return the task with the vocabulary of a language model, or with its default symbols."""
     return Signals(tokenizer or Symbols((*ANIMALS, *SOUNDS)))
 
 

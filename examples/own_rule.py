@@ -1,11 +1,11 @@
-"""A scaling rule of your own: a random number of rollouts in every round, whatever was learned. A rule that reads
-nothing of a run is the control of every rule that does."""
+"""Write a scaling rule: a random number of rollouts in every round, independent of learning. A rule that reads nothing
+of a run is the control of every rule that does."""
 
 import marless
 
 
 def chance(history, bounds, rng):
-    """Between the least and the most; `rng` belongs to the round, so a resumed run draws the same."""
+    """Draw between the least and the most. `rng` belongs to the round, so a resumed run draws the same."""
     return int(rng.integers(bounds.least, bounds.most + 1))
 
 

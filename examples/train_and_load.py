@@ -1,4 +1,4 @@
-"""Train three agents to cover three landmarks, read the result, and act with what was trained."""
+"""Train three agents to cover three landmarks, read the result, and act with the trained policies."""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 """PPO with a policy for each agent, as RLlib's new API has it: `python rllib_script.py [STEPS [RETURN [SEED]]]`, with
 `ray[rllib]`. It ends after the steps, or when an iteration reaches the return.
 
-Prints after each iteration the steps so far, the return of its episodes (the sum over agents) and the seconds of
-training so far, as JSON. Then it stores a checkpoint. It joins the cluster at RAY_ADDRESS if there is one.
+Prints a line of JSON after each iteration: the steps so far, the return of its episodes (the sum over agents) and the
+seconds of training. Then it stores a checkpoint. It joins the cluster at RAY_ADDRESS if there is one.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What a user of RLlib has: an environment of PettingZoo and a module of torch. Both programs use it as it is."""
+"""The code of a user of RLlib: an environment of PettingZoo and a module of torch. Both programs use it as it is."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ def make_environment() -> Any:
 
 
 def perceptron(inputs: int, outputs: int, gain: float = 0.01) -> torch.nn.Module:
-    """Two layers of 64; the first outputs are small, so that all actions are tried."""
+    """Two layers of 64. The first outputs are small, so that all actions are tried."""
     last = torch.nn.Linear(64, outputs)
     torch.nn.init.orthogonal_(last.weight, gain)
     return torch.nn.Sequential(

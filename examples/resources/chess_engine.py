@@ -1,8 +1,8 @@
 """Chess of PettingZoo with an engine that speaks UCI: it judges every position, and may play black.
 
-Each player is paid what its move changed in the engine's opinion, as a share of games that white would win. Where the
-engine plays black, its move is a part of white's. The engine begins a new game with every question and thinks about a
-fixed number of positions, so it repeats its answer whatever it was asked before.
+A move pays the change that it makes in the engine's opinion, as a share of games that white would win. Where the engine
+plays black, its move is a part of white's. The engine begins a new game with every question and searches a fixed number
+of positions, so its answers repeat.
 """
 
 import re
@@ -37,7 +37,8 @@ class Judged(BaseWrapper):
         self._ask()
 
     def step(self, action):
-        """Pays a move, with the answer to it where the engine plays black, what it changed in the engine's opinion."""
+        """Pay a move by its change of the engine's opinion. If the engine plays black, its answer is part of the
+        move."""
         if any(self.env.terminations.values()):
             super().step(action)
             return
@@ -50,7 +51,7 @@ class Judged(BaseWrapper):
         self.env.rewards = {"player_0": self.white - before, "player_1": before - self.white}
 
     def _ask(self):
-        """What the engine thinks of the position, and what it would play; a game that is over needs no opinion."""
+        """Ask for the engine's opinion of the position and for its move. A finished game needs no opinion."""
         board = self.env.unwrapped.board
         if any(self.env.terminations.values()):
             self.white = (1 + self.env.rewards["player_0"]) / 2

@@ -1,4 +1,4 @@
-"""Two heaters move over a plate of which nobody knows how well it conducts; a solver says how warm it gets.
+"""Two heaters move over a plate of unknown conduction, and a solver computes its temperature.
 
 The solver is slow, and gains from cores: it solves the heat equation for many plates that might be the right one. The
 team is paid for a plate that is equally warm, whichever it is. Heaters stand on 36 places, so there are 666 questions,
@@ -21,8 +21,8 @@ FIRST, LAST = STRIDE // 2, CELLS - STRIDE // 2
 
 
 def solve(question: bytes, cores: int) -> bytes:
-    """How unequally warm a plate is with heaters at `places`: the standard deviation of its temperature over its mean,
-    in the mean over `plates`.
+    """Return how unequally warm a plate is with heaters at `places`: the standard deviation of its temperature over its
+    mean, on average over `plates`.
 
     Plates are independent of one another, so the answer is the same to the last bit with any number of cores.
     """
@@ -30,14 +30,14 @@ def solve(question: bytes, cores: int) -> bytes:
     heat = np.zeros((CELLS, CELLS))
     for row, column in asked["places"]:
         heat[row, column] += 1.0
-    # numpy's solvers let other threads run, and have threads of their own unless they are told not to.
+    # numpy's solvers let other threads run, and use several threads by default.
     with threadpool_limits(1), ThreadPoolExecutor(cores) as threads:
         temperatures = list(threads.map(lambda plate: temperature(plate, heat), range(asked["plates"])))
     return to_json(float(np.mean([each.std() / each.mean() for each in temperatures])))
 
 
 def temperature(plate: int, heat):
-    """The temperature ``[CELLS²]`` of a plate whose rim is kept at 0."""
+    """Return the temperature ``[CELLS²]`` of a plate with a rim of temperature 0."""
     return np.linalg.solve(conduction_of(plate), heat.ravel())
 
 
@@ -48,7 +48,7 @@ def conduction_of(plate: int):
 
 
 def conduction(k):
-    """The matrix ``[CELLS², CELLS²]`` of finite volumes; `k`, ``[CELLS + 2, CELLS + 2]``, is of the rim, too."""
+    """Return the matrix ``[CELLS², CELLS²]`` of finite volumes. `k`, ``[CELLS + 2, CELLS + 2]``, includes the rim."""
     number = np.pad(np.arange(CELLS**2).reshape(CELLS, CELLS), 1, constant_values=-1)
     matrix = np.zeros((CELLS**2, CELLS**2))
     inner = (slice(1, -1), slice(1, -1))

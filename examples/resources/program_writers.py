@@ -1,7 +1,7 @@
 """Two agents write a program together, and a judge runs it: one writes operands, the other operators.
 
-Both see what the program should compute. After three steps it is an expression of `x`, such as ``x * x + 1``. The
-environment pays nothing; a judge does when the episode is over, see `task.judge` in judge.toml and service.toml.
+Both see the program's target. After three steps it is an expression of `x`, such as ``x * x + 1``. The environment pays
+nothing. A judge pays when the episode is over, see `task.judge` in judge.toml and service.toml.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from marless.functions.resources.code_judge import share_of_lines
 from marless.functions.resources.serving.sandbox import Sandbox
 
 OPERANDS, OPERATORS, STEPS = ("x", "1", "2", "3"), ("+", "-", "*"), 3
-# What a program is to compute, one of these in every episode.
+# Targets of programs, one of these in every episode.
 TARGETS = (
     *(lambda x: x * x + 1, lambda x: 2 * x + 3, lambda x: x * x - x, lambda x: 3 - x * 2),
     *(lambda x: x**3, lambda x: x - 2, lambda x: 1 - x * x, lambda x: 3 * x - 2),
@@ -55,14 +55,14 @@ def make() -> ParallelEnv:
 
 
 def grade(question: bytes, sandbox: Sandbox) -> bytes:
-    """The share of inputs for which the program of a finished episode prints what it should: the team's reward."""
+    """Return the team's reward: the share of inputs with the right output of a finished episode's program."""
     target, program = program_of(from_json(question, dict))
     expected = "\n".join(str(target(x)) for x in INPUTS)
     return to_json(share_of_lines(program, " ".join(map(str, INPUTS)), expected, sandbox))
 
 
 def program_of(episode: dict) -> tuple:
-    """What the agents of an episode should have computed, and what they wrote; the last operator is not needed."""
+    """Return the target of an episode and the written program. The last operator is not needed."""
     steps = episode["steps"]
     words = [(OPERANDS[first], OPERATORS[second]) for first, second in (step["actions"] for step in steps)]
     expression = " ".join(word for pair in words for word in pair).rpartition(" ")[0]

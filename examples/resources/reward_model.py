@@ -1,4 +1,4 @@
-"""`simple_spread` in which nothing is paid but what a reward model says: how likely a good team would act so.
+"""`simple_spread` with a reward model as the only pay: the probability that a good team would act so.
 
 The model is the policy of a run that was exported as ONNX, run by ONNX Runtime in the process of the resource.
 """

@@ -1,7 +1,7 @@
 """An HTTP service that grades programs of `program_writers`, and behaves as services do on a bad day.
 
-It serves so many questions in a second and answers 429 to the others; some questions it leaves without an answer, of
-some it ends the connection in the middle of the answer, and to some it says 500. A question that it is asked again it
+It serves so many questions in a second and answers 429 to the others. Some questions stay without an answer. For some
+the connection ends in the middle of the answer, and for some the answer is 500. A question that it is asked again it
 answers in the end, as before: python -m examples.resources.unreliable_service
 """
 
@@ -15,14 +15,14 @@ from threading import Event, Lock
 from examples.resources.program_writers import grade
 from marless.functions.resources.serving.sandbox import Sandbox
 
-# What happens to a new question at its first attempt, in turn.
+# The faults of new questions at their first attempt, in turn.
 TROUBLES = ("cut off", "500", "not HTTP", "hangs")
 # It trusts the programs that it is asked about.
 PROGRAMS = Sandbox("none", timeout_s=10, memory_mb=256)
 
 
 class Service(ThreadingHTTPServer):
-    """Listens on loopback. Every so many new questions one meets a trouble; `asked` counts them by their keys."""
+    """Listens on loopback. Every so many new questions, one has a fault. `asked` counts questions by their keys."""
 
     daemon_threads = True
 
@@ -32,7 +32,7 @@ class Service(ThreadingHTTPServer):
         self.asked, self.refused, self.troubles, self.begun = Counter(), 0, Counter(), []
 
     def trouble_of(self, key):
-        """What happens to a question: '' for an answer, 'busy' where there were too many in the last second."""
+        """Return the treatment of a question: '' for an answer, 'busy' after too many in the last second."""
         with self.lock:
             now = time.monotonic()
             self.begun = [at for at in self.begun if now - at < 1]
