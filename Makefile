@@ -1,11 +1,11 @@
-# One command does each thing. Every target first makes or renews the virtual environment it needs, which takes no
-# time when neither pyproject.toml nor constraints.txt changed; only make and Python 3.11 or newer are assumed.
+# One command does each thing. Every target first makes or renews the virtual environment that it needs. That takes no
+# time if pyproject.toml and constraints.txt are unchanged. You need only make and Python 3.11 or newer.
 #
-#   ARGS         passed on to what the target runs:  make train ARGS="my_run.toml algorithm.lr=3e-4"
-#   PYTHON       the interpreter that .venv is made with; empty: the first suitable one on PATH
-#   TORCH_INDEX  a further package index to look for torch in, e.g. one with CPU-only builds (see CONTRIBUTING.md)
-#   BACKEND      where `make train` trains, and for what `make install` installs: local, emulated or aws; empty: local
-#   PLUGINS      what the deployed functions need beside ours, e.g. your environments (see infra/packaging/plugins.py)
+#   ARGS         passed on to the target's command:  make train ARGS="my_run.toml algorithm.lr=3e-4"
+#   PYTHON       the interpreter that makes .venv, by default the first suitable one on PATH
+#   TORCH_INDEX  a further package index for torch, e.g. with CPU-only builds (see CONTRIBUTING.md)
+#   BACKEND      the back-end of `make train` and `make install`: local (the default), emulated or aws
+#   PLUGINS      packages for the deployed functions, e.g. your environments (see infra/packaging/plugins.py)
 
 ARGS ?=
 PYTHON ?=
@@ -13,8 +13,8 @@ TORCH_INDEX ?=
 BACKEND ?=
 PLUGINS ?=
 
-# An activated environment must not decide what is installed where, and nobody may keep byte code from being kept: tests
-# start hundreds of processes.
+# An activated environment must not affect installations. Byte code must be kept, because tests start hundreds of
+# processes.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
@@ -35,7 +35,7 @@ KERNELS := OPENBLAS_CORETYPE=Prescott OPENBLAS_CORETYPE=Haswell OPENBLAS_CORETYP
 	NPY_DISABLE_CPU_FEATURES=X86_V4,AVX512_ICL,AVX512_SPR
 
 BUILD := $(BIN)/python -m scripts.build
-# A plug-in may hold what the shell takes for its own, as in my-tasks>=1.
+# A plug-in may contain characters of the shell, for example my-tasks>=1.
 PLUGGED := $(if $(PLUGINS),--plugins $(foreach plugin,$(PLUGINS),'$(plugin)'))
 
 # sam and checkov ask for versions of the same packages that exclude each other, and ours: each has an environment.
@@ -49,13 +49,13 @@ CHECKOV := $(AUDIT)/checkov/bin/checkov --quiet --compact --skip-download --fram
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
 
-# AWS and the emulated account need packages of their own; the others make do with what everybody has.
+# AWS and the emulated account need more packages. The other back-ends use the common packages.
 train: $(STAMPS)/$(or $(filter emulated aws,$(BACKEND)),use) ## train with the defaults, or with ARGS and BACKEND
 	@$(BIN)/marless train $(if $(BACKEND),--backend $(BACKEND)) $(ARGS)
 
-# Two processes more than two cores, as many tests wait for time-outs, and one process for the emulated account. By the
-# number of their tests, files that start accounts and runs, with few tests each, would come last; by name unit tests do
-# (tests/support/distribution.py).
+# Two processes more than two cores, as many tests wait for time-outs, and one process for the emulated account. Ordered
+# by number of tests, the files that start accounts and runs would come last, as they have few tests. Ordered by name,
+# unit tests come last (tests/support/distribution.py).
 QUICK := -n 4 --dist loadfile --no-loadscope-reorder -m 'not conformance and not slow'
 test: $(STAMPS)/develop ## the quick tests, without packages/
 	@$(PYTEST) $(QUICK) tests $(ARGS)
@@ -87,7 +87,7 @@ check: $(STAMPS)/develop ## style, names, prose, numbers of pages, sizes, types,
 	@$(BIN)/vulture
 	@$(BIN)/cfn-lint template.yaml
 
-# Both parts run, whatever the first one says.
+# Both parts run, even if the first part fails.
 conformance: $(STAMPS)/tasks ## the slow tests, those of large packages, and every algorithm on the reference task (an hour)
 	@$(PYTEST) -m 'conformance or packages' $(TESTS) $(ARGS); tested=$$?; \
 		$(BIN)/python -m benchmarks.conformance quick --anew && exit $$tested
@@ -103,7 +103,7 @@ build: $(STAMPS)/use ## the packages of the functions, in build/functions, with 
 	@$(BUILD) plugins build/plugins $(PLUGGED)
 	@$(BUILD) zips build/functions $(PLUGGED)
 
-# What `sam build` calls for the functions of the template.
+# `sam build` calls this target for the functions of the template.
 build-%: $(STAMPS)/use
 	@$(BUILD) $* '$(ARTIFACTS_DIR)' $(PLUGGED)
 
@@ -138,7 +138,7 @@ clean: ## remove the virtual environments, caches and builds; runs stay
 	rm -rf .venv $(AUDIT) dist build .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamp holds the folder. A copied or moved .venv, and its stamps, belong to the folder in which it was made.
+# The stamp holds the folder. A copied or moved .venv, and its stamps, belong to its first folder.
 ifneq ($(shell cat $(STAMPS)/python 2>/dev/null),$(CURDIR))
 .PHONY: $(STAMPS)/python
 endif
@@ -163,8 +163,8 @@ $(STAMPS)/emulated: $(STAMPS)/use
 	@$(PIP) --no-build-isolation --editable ./packages/aws-emulator --editable ./packages/marless-cloud --editable '.[tasks,report,emulated,cloud]'
 	@touch $@
 
-# Tasks of other packages that are small come with it, so that their tests run; the larger ones are the next target's.
-# torch comes before anything that depends on it, so that TORCH_INDEX is asked for torch alone.
+# Small tasks of other packages come with it, so that their tests run. The next target has the larger packages. torch
+# comes before packages that depend on it, so that TORCH_INDEX is asked only for torch.
 $(STAMPS)/develop: $(STAMPS)/use
 	@echo "installing torch and the development tools into .venv (two to five minutes on a fresh machine)"
 	@$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
@@ -176,7 +176,7 @@ $(STAMPS)/docs: $(STAMPS)/develop
 	@$(PIP) --no-build-isolation $(GUESTS) --editable '.[tasks,report,learner,language,networks,emulated,cloud,cluster,server,dev,channel,lbf,rware,docs]'
 	@touch $@
 
-# All tasks that are on a package index; until then `make test` skips the tests of the larger ones.
+# All tasks that are on a package index. Without them, `make test` skips the tests of the larger packages.
 $(STAMPS)/tasks: $(STAMPS)/develop
 	@echo "installing the tasks of other packages into .venv (minutes on a fresh machine)"
 	@$(PIP) --no-build-isolation $(GUESTS)[jaxmarl] --editable '.[tasks,report,learner,language,networks,emulated,cloud,cluster,server,dev,channel,lbf,rware,overcooked,mamujoco,magent2,sisl,butterfly,classic,vmas,hanabi,datasets,notebook,tensorboard,wandb,mlflow]'
