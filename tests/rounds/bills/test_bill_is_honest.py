@@ -83,7 +83,7 @@ class Account:
     ids=["split", "whole", "packed", "roles"],
 )
 def test_bill_counts_every_invocation_summary_trial_and_write(tmp_path, settings, kinds):
-    WARM.keeps_objects = False  # like deployed functions, for which the bill is made
+    WARM.keeps_objects = False  # like deployed functions, as the bill assumes
     backend = local.BACKEND.open(tmp_path, 1)
     try:
         account = Account(backend)

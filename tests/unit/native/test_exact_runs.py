@@ -62,7 +62,7 @@ NOT_EXACT = [
     [NATIVE, "offline.dataset=recorded", "algorithm.name=iql"],
     [NATIVE, "task.judge=referee", "resources.referee.serve=games:judge"],
 ]
-# Prefixes of settings that exact runs do not read, and of settings that affect no weight.
+# Prefixes of settings that only inexact runs read, and of settings that affect no weight.
 IDLE = (
     *(f"algorithm.{name}" for name in ("clipped", "correction", "data_chunk_length", "priority_")),
     *(f"sharing.{name}" for name in ("base", "cap", "confidence", "dist", "epsilon", "error", "grouping", "margin")),

@@ -1,4 +1,4 @@
-"""Perceptrons in C compute the same as in numpy, and refuse arrays that C would misread."""
+"""Perceptrons in C equal numpy, and refuse arrays that C would misread."""
 
 from ctypes import byref, create_string_buffer
 

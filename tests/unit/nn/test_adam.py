@@ -14,7 +14,7 @@ def adam(parameters, **changes):
 
 
 def test_first_step_is_step_size_against_gradient_sign():
-    # m / (1 - 0.9) = g and √(v / (1 - 0.999)) = |g|, so the step is lr g / (|g| + ε) = 0.5 * 3 / (3 + 1).
+    # m / (1 - 0.9) = g and √(v / (1 - 0.999)) = |g|. The step is lr g / (|g| + ε) = 0.5 * 3 / (3 + 1).
     parameters = np.array([1.0])
     adam(parameters, lr=0.5, epsilon=1.0).step(np.array([3.0]))
     np.testing.assert_allclose(parameters, [1 - 0.375], rtol=1e-12)

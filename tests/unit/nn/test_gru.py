@@ -93,10 +93,9 @@ def test_after_a_start_earlier_steps_change_nothing():
 
 @pytest.mark.parametrize("burn_in", [0, 1])
 def test_burn_in_makes_state_without_gradient(burn_in):
-    """All weights 0 but n's by the input, w: r = z = 1/2, h1 = tanh(w x1) / 2, h2 = h1 / 2 + tanh(w x2) / 2.
+    """Only n's weight w of the input is not 0. Then r = z = 1/2, h1 = tanh(w x1) / 2, h2 = h1 / 2 + tanh(w x2) / 2.
 
-    So d h2 / d w = x2 (1 - tanh²(w x2)) / 2 and, unless the first step belongs to the burn-in, x1 (1 - tanh²(w x1)) / 4
-    more.
+    So d h2 / d w = x2 (1 - tanh²(w x2)) / 2. A first step after the burn-in adds x1 (1 - tanh²(w x1)) / 4.
     """
     w, one, two = 0.7, 0.9, -0.4
     weights = Gru(np.array([[0, 0, w]]), np.zeros((1, 3)), np.zeros(3), np.zeros(3))

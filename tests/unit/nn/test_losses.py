@@ -30,7 +30,7 @@ def policy_loss(ratio, advantage, logits=(0.0, 0.0), entropy_weight=0.0, legal=N
 @pytest.mark.parametrize(
     ("ratio", "advantage", "surrogate", "gradient"),
     [
-        # p = (½, ½), so d loss / d logits is (g, -g) with g = -A r (1 - ½), or 0 where the clip binds.
+        # With p = (½, ½), d loss / d logits is (g, -g). Here g = -A r (1 - ½), or 0 where the clip binds.
         (1.0, 2.0, -2.0, -1.0),
         (1.1, 2.0, -2.2, -1.1),  # within the clip
         (2.0, 1.0, -1.2, 0.0),  # min(2, 1.2): clipped
@@ -55,7 +55,7 @@ def test_step_metrics_equal_hand_computation():
 
 
 def test_the_entropy_bonus_pulls_towards_the_even_distribution():
-    # p = (¾, ¼): H = ln 4 - ¾ ln 3, and d(-wH)/dz = w p (ln p + H) = w (3/16 ln 3, -3/16 ln 3).
+    # With p = (¾, ¼), H = ln 4 - ¾ ln 3. Then d(-wH)/dz = w p (ln p + H) = w (3/16 ln 3, -3/16 ln 3).
     loss = policy_loss(1.0, 0.0, logits=(LN3, 0.0), entropy_weight=0.5)
     assert mean(loss, "entropy") == pytest.approx(2 * LN2 - 0.75 * LN3, rel=1e-12)
     np.testing.assert_allclose(loss.grad_output, [[0.5 * 3 / 16 * LN3, -0.5 * 3 / 16 * LN3]], rtol=1e-12)
@@ -134,7 +134,7 @@ def test_huber_is_quadratic_to_delta_then_linear():
     np.testing.assert_array_equal(
         huber(np.array([0.0, 0.5, -0.5, 1, -1, 2, -2]), 1.0), [0, 0.125, 0.125, 0.5, 0.5, 1.5, 1.5]
     )
-    np.testing.assert_array_equal(huber(np.array([2.0, 3.0]), 2.0), [2.0, 4.0])  # ½ 2²; 2 (3 - 1)
+    np.testing.assert_array_equal(huber(np.array([2.0, 3.0]), 2.0), [2.0, 4.0])  # ½ 2² and 2 (3 - 1)
 
 
 @pytest.mark.parametrize(("clip", "delta"), [(0.3, 0.5), (0.3, 10.0), (100.0, 0.5)])

@@ -20,7 +20,7 @@ def test_three_points_are_drawn_like_hand_computation():
     frame = frame_of([line], SIZE)
     assert frame.x == (0, 100)
     assert frame.y == (9.0, 31.0)  # 5 % of the range of 20 on either side
-    # y: 188 - 180 * (10 - 9) / 22 = 179.8, 188 - 180 * 21 / 22 = 16.2, 188 - 180 * 11 / 22 = 98.
+    # For y: 188 - 180 * (10 - 9) / 22 = 179.8. Then 188 - 180 * 21 / 22 = 16.2 and 188 - 180 * 11 / 22 = 98.
     assert points(line, frame) == "56,179.8 201,16.2 346,98"
     assert 'points="56,179.8 201,16.2 346,98"' in chart("t", [line], "steps", SIZE)
 
@@ -68,7 +68,7 @@ def test_names_are_escaped_in_charts():
 def test_the_point_of_the_largest_triangle_is_kept():
     # One bucket between the ends: its triangle with (0, 0) and (4, 0) is largest for the peak.
     assert largest_triangles([0, 1, 2, 3, 4], [0, 1, 7, 2, 0], 3).tolist() == [0, 2, 4]
-    # Buckets {1, 2} and {3, 4}. With (0, 0) and the mean (3.5, 0.5) of the second: areas of 1 and 2 are
+    # Buckets {1, 2} and {3, 4}. The areas of 1 and 2 use (0, 0) and the mean (3.5, 0.5). They are
     # |0.5 * 1 - 3.5 * 0| / 2 and |0.5 * 2 - 3.5 * 4| / 2. Then with (2, 4) and (5, 0): 3 and 4 give
     # |(3 - 2) * (0 - 4) - (5 - 2) * (1 - 4)| / 2 = 2.5 and |(4 - 2) * -4 - 3 * (0 - 4)| / 2 = 2.
     assert largest_triangles([0, 1, 2, 3, 4, 5], [0, 0, 4, 1, 0, 0], 4).tolist() == [0, 2, 3, 5]
