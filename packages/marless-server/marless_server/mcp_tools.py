@@ -1,10 +1,13 @@
 """Tools of a lab's server for language models (Model Context Protocol). Without `may_change`, they only read."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
+from marless.coordinator.config.schema import ConfigError
 from marless.coordinator.config.toml_parsing import parse_toml
-from marless.coordinator.errors import UserError
+from marless.coordinator.errors import UserError, one_line
+from marless.functions.encoding import Undecodable
 from marless_server.client import Server
 
 _MOST_ROUNDS = 200
@@ -71,9 +74,26 @@ def tool_server(server: Server, may_change: bool) -> Any:
     """Return an MCP server with the tools. Raises `UserError` without the package `mcp`."""
     try:
         from mcp.server.mcpserver import MCPServer
+        from mcp.types import ToolAnnotations
     except ImportError as error:
         raise UserError("marless server mcp needs a package: pip install 'marless-server[mcp]'") from error
     tools, result = Tools(server), MCPServer("marless")
-    for tool in (*tools.readers(), *(tools.changers() if may_change else ())):
-        result.add_tool(tool)
+    for tool in tools.readers():
+        result.add_tool(_with_reasons(tool), annotations=ToolAnnotations(read_only_hint=True))
+    for tool in tools.changers() if may_change else ():
+        result.add_tool(_with_reasons(tool), annotations=ToolAnnotations(read_only_hint=False))
     return result
+
+
+def _with_reasons(tool: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the tool with errors that the model reads. It would get no reason of other errors."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    @wraps(tool)
+    def _call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return tool(*args, **kwargs)
+        except (ConfigError, Undecodable, UserError) as error:
+            raise ToolError(one_line(error)) from error
+
+    return _call

@@ -53,10 +53,8 @@ def test_too_many_requests_of_an_address_or_a_token_are_refused(lab):
     assert statuses(61, ben, "127.0.0.1") == [200] * 61
     assert (statuses(1, ben, "127.0.0.1"), statuses(1, ana, "127.0.0.1")) == ([429], [200])
     answer = lab.send("GET", "/", headers=[("authorization", f"Bearer {ben}")], client="127.0.0.1")
-    assert (answer.headers["retry-after"], answer.json["detail"]) == (
-        "1",
-        "this token sends too many requests; wait 1 s",
-    )
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json["detail"] == "this token sends too many requests; wait 1 s"
 
 
 class _Hasty(BoundedConnection):

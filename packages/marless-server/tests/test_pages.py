@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 from msgspec.structs import replace
-from requests_to_labs import SMALL, logins
+from requests_to_labs import ATTACKS, SMALL, logins
 
 from marless.coordinator.config import toml_dump
 from marless.coordinator.config.loading import convert
@@ -65,14 +65,6 @@ def test_an_administrator_adds_changes_and_removes_an_owner(lab):
     ]  # fmt: skip
 
 
-BAD_LIMITS = {
-    "weight=": "weight: write a number, such as 1", "weight=nan": "weight: nan is no number above 0",
-    "weight=-1": "weight: -1 is no number above 0", "weight=1 at_once=1.5": "at_once: 1.5 is no whole number",
-    "weight=1 keep_days=1e9": "keep_days: 1e+09 is no number above 0, and at most 100000",
-    "weight=1 dollars=<b>": "dollars: &#x27;&lt;b&gt;&#x27; is no number",
-}  # fmt: skip
-
-
 def test_an_impossible_change_of_an_owner_gets_one_line(lab):
     lab.owners.change(Owner(name="ana", admin=True))
     lab.submit("ben")
@@ -80,7 +72,7 @@ def test_an_impossible_change_of_an_owner_gets_one_line(lab):
     page = browser.get("/admin/owners/ben")
     answers = {
         line: browser.send(page, "Save", **dict(pair.split("=") for pair in fields.split()))
-        for fields, line in BAD_LIMITS.items()
+        for fields, line in ATTACKS["impossible limits of an owner"].items()
     }
     answers["ben has runs"] = browser.send(page, "Remove ben")
     for line, answer in answers.items():

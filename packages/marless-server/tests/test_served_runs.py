@@ -1,5 +1,6 @@
 """Servers in separate processes, which tests kill. Runs end with the bytes of runs alone."""
 
+import asyncio
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from requests_to_labs import SMALL
 
 import marless as library
 from marless_server import ServerError, connect
+from marless_server.mcp_tools import tool_server
 from marless_server.serving import stored
 from marless_server.store.owners import Owner
 
@@ -99,6 +101,28 @@ def test_the_commands_serve_an_owner(tmp_path, marless, shell):
     finally:
         os.kill(server.process.pid, signal.SIGKILL)
         server.process.wait()
+
+
+def test_a_language_model_changes_no_run_of_others(tmp_path, clients):
+    mcp = pytest.importorskip("mcp")
+    server = Served(tmp_path / "server")
+    ana, ben = clients(server)
+    (run := ana.submit(SMALL)).wait(60)
+    words = ["-m", "marless.cli.app", "server", "mcp", "--server", server.url, "--token-file", str(tmp_path / "ana")]
+
+    async def answers(tools, *calls):
+        async with mcp.Client(tools) as client:
+            tools = {tool.name for tool in (await client.list_tools()).tools if not tool.annotations.read_only_hint}
+            results = [await client.call_tool(name, arguments) for name, arguments in calls]
+        return tools, [result.content[0].text if result.is_error else result.structured_content for result in results]
+
+    calls = [("runs", {"status": "finished"}), ("run", {"run": run.id}), ("stop", {"run": run.id})]
+    tools, texts = asyncio.run(answers(mcp.StdioServerParameters(command=sys.executable, args=words), *calls))
+    assert (tools, texts[0]["result"][0]["id"], texts[1]["round"], texts[2]) == (set(), run.id, 4, "Unknown tool: stop")
+    calls = [("stop", {"run": run.id}), ("submit", {"config": 'task = "a.b:make"'})]
+    tools, texts = asyncio.run(answers(tool_server(ben, may_change=True), *calls))
+    assert "you have no such run" in texts[0] and "no name of an installed task" in texts[1]
+    assert (tools, server.end(signal.SIGTERM)) == ({"submit", "stop", "resume"}, 0)
 
 
 @pytest.mark.parametrize("address", ["http://lab.example.org:8765", "ftp://127.0.0.1", "http://127.0.0.1:1/x", "lab"])

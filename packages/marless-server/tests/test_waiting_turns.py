@@ -11,16 +11,11 @@ from marless_server.store.owners import Owner
 from marless_server.store.runs import Pace, RunRow, Usage
 
 EMPTY = dict.fromkeys(RunRow.__struct_fields__, "")
-NUMBERS = {
-    "seed": 1,
-    "round": 0,
-    "score": None,
-    "dollars": 0.0,
-    "seconds": 0.0,
-    "served_s": 0.0,
-    "key": None,
-    "rounds": None,
-}
+NUMBERS = (
+    dict.fromkeys(("round", "dollars", "seconds", "served_s"), 0)
+    | dict.fromkeys(("score", "key", "rounds"))
+    | {"seed": 1}
+)
 
 
 def listed(names, running=(), **settings):

@@ -1,8 +1,10 @@
 """marless server: submits runs to a server that other people share, shows them, and fetches their folders."""
 
+import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +159,9 @@ def _keep(server: Server, options: Namespace) -> int:
 
 
 def _mcp(server: Server, options: Namespace) -> int:
-    tool_server(server, options.changes).run()
+    # The protocol is on standard output. Within a command, other prints go to standard error.
+    with redirect_stdout(sys.__stdout__):
+        tool_server(server, options.changes).run()
     return FINISHED
 
 
