@@ -26,7 +26,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 PACKAGES_TESTS := $(wildcard packages/*/tests)
 TESTS := tests $(PACKAGES_TESTS)
 # The other distributions of this repository.
-GUESTS := --editable ./packages/aws-emulator --editable ./packages/marless-cloud --editable ./packages/marless-cluster --editable ./packages/marless-language --editable ./packages/marless-server[test] --editable ./packages/marless-tasks
+GUESTS := --editable ./packages/aws-emulator --editable ./packages/marless-cloud --editable ./packages/marless-cluster --editable ./packages/marless-language --editable ./packages/marless-server[test] --editable ./packages/marless-tasks --editable ./packages/marless-zoo
 # They are compiled when the program is installed.
 KERNELS_SOURCES := $(wildcard functions/native/*.[ch] functions/native/games/*.h)
 
@@ -44,7 +44,7 @@ SAM := SAM_CLI_TELEMETRY=0 $(AUDIT)/sam/bin/sam
 PINS := infra/packaging/constraints-functions.txt
 CHECKOV := $(AUDIT)/checkov/bin/checkov --quiet --compact --skip-download --framework cloudformation dockerfile
 
-.PHONY: help train test test-packages test-slow test-kernels check conformance conformance-full bench build audit docs pr install clean
+.PHONY: help train test test-packages test-slow test-kernels check conformance conformance-full reproduce bench build audit docs pr install clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -78,7 +78,7 @@ test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 pr
 check: $(STAMPS)/develop ## style, names, prose, numbers of pages, sizes, types, directions of imports, code that nothing uses, the template
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy --strict packages/aws-emulator/aws_emulator packages/marless-cloud/marless_cloud packages/marless-cluster/marless_cluster packages/marless-language/marless_language packages/marless-server/marless_server packages/marless-tasks/marless_tasks marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
+	@$(BIN)/mypy --strict packages/aws-emulator/aws_emulator packages/marless-cloud/marless_cloud packages/marless-cluster/marless_cluster packages/marless-language/marless_language packages/marless-server/marless_server packages/marless-tasks/marless_tasks packages/marless-zoo/marless_zoo marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
 	@$(BIN)/python -m scripts.participles --check
 	@$(BIN)/python -m scripts.plain_words --check
 	@$(BIN)/python -m scripts.sizes --check
@@ -94,6 +94,9 @@ conformance: $(STAMPS)/tasks ## the slow tests, those of large packages, and eve
 
 conformance-full: $(STAMPS)/tasks ## every algorithm against the published benchmark (many hours; goes on where it was)
 	@$(BIN)/python -m benchmarks.conformance full $(ARGS)
+
+reproduce: $(STAMPS)/develop ## the numbers of README anew, compared with the published intervals (hours; goes on where it was)
+	@$(BIN)/python -m benchmarks.reproduce $(ARGS)
 
 bench: $(STAMPS)/develop ## measure
 	@$(BIN)/python -m benchmarks $(ARGS)
@@ -168,18 +171,18 @@ $(STAMPS)/emulated: $(STAMPS)/use
 $(STAMPS)/develop: $(STAMPS)/use
 	@echo "installing torch and the development tools into .venv (two to five minutes on a fresh machine)"
 	@$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
-	@$(PIP) --no-build-isolation $(GUESTS) --editable '.[tasks,report,learner,language,networks,emulated,completion,cloud,cluster,server,dev,channel,lbf,rware]'
+	@$(PIP) --no-build-isolation $(GUESTS) --editable '.[tasks,report,learner,language,networks,emulated,completion,cloud,cluster,server,zoo,dev,channel,lbf,rware]'
 	@touch $@
 
 $(STAMPS)/docs: $(STAMPS)/develop
 	@echo "installing the documentation's tools into .venv (about a minute)"
-	@$(PIP) --no-build-isolation $(GUESTS) --editable '.[tasks,report,learner,language,networks,emulated,cloud,cluster,server,dev,channel,lbf,rware,docs]'
+	@$(PIP) --no-build-isolation $(GUESTS) --editable '.[tasks,report,learner,language,networks,emulated,cloud,cluster,server,zoo,dev,channel,lbf,rware,docs]'
 	@touch $@
 
 # All tasks that are on a package index. Without them, `make test` skips the tests of the larger packages.
 $(STAMPS)/tasks: $(STAMPS)/develop
 	@echo "installing the tasks of other packages into .venv (minutes on a fresh machine)"
-	@$(PIP) --no-build-isolation $(GUESTS)[jaxmarl] --editable '.[tasks,report,learner,language,networks,emulated,cloud,cluster,server,dev,channel,lbf,rware,overcooked,mamujoco,magent2,sisl,butterfly,classic,vmas,hanabi,datasets,notebook,tensorboard,wandb,mlflow]'
+	@$(PIP) --no-build-isolation $(GUESTS)[jaxmarl] --editable '.[tasks,report,learner,language,networks,emulated,cloud,cluster,server,zoo,dev,channel,lbf,rware,overcooked,mamujoco,magent2,sisl,butterfly,classic,vmas,hanabi,datasets,notebook,tensorboard,wandb,mlflow]'
 	@$(PIP) --no-deps overcooked-ai
 	@# What language models are compared with, and one whose package would compile llama.cpp to run it.
 	@$(PIP) transformers peft trl

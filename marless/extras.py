@@ -29,6 +29,7 @@ EXTRAS = {
     "emulated": ("AWS, emulated on this machine", ("botocore", "aws_lambda_powertools", "aws_emulator", "moto")),
     "cluster": ("workers of other machines", ("marless_cluster",)),
     "server": ("a queue of runs for several people", ("marless_server", "starlette", "uvicorn")),
+    "zoo": ("trained teams to look at", ("matplotlib", "PIL", "marless_zoo")),
     "ray": ("workers that Ray places on a cluster", ("marless_cluster", "ray")),
     "classic": ("PettingZoo's board and card games", ("pettingzoo", "chess", "rlcard", "pygame", "pyspiel", "shimmy")),
     "sisl": ("PettingZoo's SISL", ("pettingzoo", "Box2D", "pygame", "pymunk")),

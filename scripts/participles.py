@@ -25,6 +25,7 @@ PACKAGES = (
     *("packages/marless-language/marless_language", "packages/marless-tasks/marless_tasks"),
     "packages/marless-server/marless_server",
     "packages/marless-cloud/marless_cloud",
+    "packages/marless-zoo/marless_zoo",
 )
 
 

@@ -42,11 +42,17 @@ TASKS = {
 
 def main(names: list[str]) -> None:
     """Plays the tasks and renews their entries in the record."""
-    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    record = read()
     for name in names or TASKS:
         record[name] = play(TASKS[name], SLOW_EPISODES if name in SLOW else EPISODES, OPPONENTS.get(name))
         print(name, record[name], file=sys.stderr)
         RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def read() -> dict[str, Any]:
+    """Return the stored entries by name."""
+    stored: dict[str, Any] = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    return stored
 
 
 def play(task: EnvTask, episodes: int, opponents: int | None = None) -> dict[str, Any]:

@@ -49,7 +49,7 @@ _PLAY = {
 }  # fmt: skip
 # Commands of other packages, and the extras that install this project's packages.
 _OF_CLOUD = ("archive", "bill", "budget", "doctor", "prune", "remove", "restore", "runs")
-_EXTRAS = {"serve": "server", "server": "server", **{f"cloud {name}": "cloud" for name in _OF_CLOUD}}
+_EXTRAS = {"play": "zoo", "serve": "server", "server": "server", **{f"cloud {name}": "cloud" for name in _OF_CLOUD}}
 _GUESTS = Registry[ModuleType]("marless.commands", {}, "command {}".format, error=UserError, extras=_EXTRAS)
 # Columns of the overview, and the fewest columns for the explanation of an example.
 _WIDTH, _NARROW = 79, 24

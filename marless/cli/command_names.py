@@ -14,6 +14,7 @@ GROUPS = {
         "status": "show the progress or the bill of a run, or follow it",
         "evaluate": "play a run's policies and print their return",
         "replay": "show a run's policies play, in a picture or a window",
+        "play": "show a trained team of the zoo, without training",
         "report": "write an HTML page about runs, or a timeline of functions",
         "compare": "compare trained runs over seeds, with intervals",
         "crossplay": "play the policies of runs against one another",

@@ -24,7 +24,7 @@ _OTHER_WORDS = {
     "log latest --to tensorboard": "tensorboard",
     "log latest --to wandb": "wandb",
     "plan": "budget deadline",
-    "replay": "enjoy play render video visualize",
+    "replay": "enjoy render video visualize",
     "report": "dashboard plot serve show ui web",
     "report --timeline": "timeline",
     "resume": "continue",

@@ -5,35 +5,22 @@ from marless.coordinator.errors import UserError
 from marless.infra.local.pictures.pygame_window import CLOSED, NoDisplay, Window
 from marless.program import program_name
 from marless.replays.animation import Animation
-from marless.replays.teams import on_stage
-from marless.runs.folder import RunFolder
 
 KEYS = "space: pause   right arrow: one step   r: the episode again   n: the next episode   q: quit"
 _QUIT = {CLOSED, "q", "escape"}
 
 
-def open_window(folder: RunFolder) -> Window:
-    """Open the window for the run's replays. Raises `UserError` if there is no display.
+def open_window(title: str, command: str) -> Window:
+    """Open the window for replays of the `command`, such as ``replay my_run``. Raises `UserError` without a display.
 
     It has to be opened before environments are made, because some of them change how pygame finds the display.
     """
-    extras.require("live", "marless replay --live")
+    extras.require("live", f"marless {command.split()[0]} --live")
     try:
-        return Window(f"MARLess: {folder.path.name}")
+        return Window(f"MARLess: {title}")
     except NoDisplay as error:
-        without = f"{program_name()} replay {folder.argument} --out team.gif"
+        without = f"{program_name()} {command} --out team.gif"
         raise UserError(f"--live needs a display: {error}; without one write a file: {without}") from error
-
-
-def show(
-    window: Window, folder: RunFolder, episodes: int, beside: str | None = None, agents: int | None = None
-) -> None:
-    """Plays greedy episodes of the run's newest policies in the window, again and again, until it is closed.
-
-    `on_stage` explains `beside` and `agents`. Raises `UserError`.
-    """
-    with on_stage(folder, episodes, beside, agents=agents) as animation:
-        play(Playback(animation), window)
 
 
 class Playback:

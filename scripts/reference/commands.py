@@ -1,6 +1,10 @@
 """docs/reference/commands.md: every command with its arguments."""
 
+import sys
+import tomllib
 from argparse import SUPPRESS, Action, ArgumentParser
+from importlib import import_module
+from types import ModuleType
 
 from marless.cli.app import module_of
 from marless.cli.command_names import COMMANDS, GROUPS
@@ -28,13 +32,23 @@ def page() -> str:
 
 
 def _command(name: str) -> list[str]:
-    command = module_of(name)
+    command = _module(name)
     parser = ArgumentParser(prog=f"marless {name}", add_help=False)
     command.arguments(parser)
     rows = [_row(action) for action in parser._actions if action.help != SUPPRESS]
     parts = [f"## {name}", markdown.paragraph(command)]
     parts += [markdown.table(("argument", "meaning"), rows)] if rows else []
     return [*parts, f"```text\n{command.EXAMPLES.strip()}\n```"]
+
+
+def _module(name: str) -> ModuleType:
+    """Return the module of a command. Packages of this repository need not be installed, so the page is the same."""
+    for project in sorted((markdown.DATA.parents[1] / "packages").glob("marless-*/pyproject.toml")):
+        offers = tomllib.loads(project.read_text(encoding="utf-8"))["project"].get("entry-points", {})
+        if module := offers.get("marless.commands", {}).get(name):
+            sys.path.append(str(project.parent))
+            return import_module(module)
+    return module_of(name)
 
 
 def _row(action: Action) -> tuple[str, str]:

@@ -25,6 +25,7 @@ OTHER_EXTRAS = {
     "networks",
     "cluster",
     "server",
+    "zoo",
     "cloud",
     "ray",
     "aws",

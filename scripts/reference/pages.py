@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.entities import page as entities
+from benchmarks.records import zoo_page
 from scripts.reference import (
     algorithms,
     commands,
@@ -34,6 +35,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     REFERENCE / "environments.md": environments.page,
     REFERENCE / "prices.md": prices.page,
     REFERENCE / "rules.md": rules.page,
+    REFERENCE / "zoo.md": zoo_page.page,
     settings_stub.PAGE: settings_stub.page,
     gpu.PAGE: gpu.page,
     installing.PAGE: installing.page,

@@ -14,7 +14,6 @@ from PIL import Image
 
 import marless as public
 
-ROOT = Path(__file__).parents[3]
 MPE = ("task.name=mpe/simple_spread", "task.options.max_cycles=4", "task.agents=2")
 TAG = ("task.name=mpe/simple_tag", "task.options.max_cycles=4")
 
@@ -34,6 +33,8 @@ def test_replay_draws_every_state_repeatably(marless):
     assert Image.open(first).n_frames == 2 * 5
     assert public.replay("a", "api.gif", 2) == Path("api.gif")
     assert Path("api.gif").read_bytes() == first.read_bytes()
+    with pytest.raises(public.UserError, match="episodes is 0; at least 1 is needed"):
+        public.replay("a", episodes=0)
 
 
 def test_another_team_is_drawn_beside(marless):
@@ -132,14 +133,6 @@ def test_window_plays_until_closed_then_file_is_written(marless, shell):
     assert not Path("runs/a/replay.gif").exists()
 
 
-def test_a_window_without_its_package_is_one_line(marless, shell):
-    trained(marless, "a", *MPE, "stop.rounds=1")
-    shell.uninstall("pygame")
-    said = marless("replay", "a", "--live")
-    line = f"marless: marless replay --live needs packages that are not installed: pip install -e '{ROOT}[live]'"
-    assert (said.code, said.out, said.err) == (2, [], [line])
-
-
 def test_a_run_whose_policies_are_gone_says_so(marless):
     trained(marless, "a", *MPE, "sharing.rule=none", "placement.rule=split")
     *_, last = sorted(Path("runs/a/objects").rglob("*policies.safetensors"))
@@ -147,12 +140,6 @@ def test_a_run_whose_policies_are_gone_says_so(marless):
     said = marless("replay", "a")
     assert said.code == 2
     assert said.err == ["marless: a: objects of its newest policies are missing; see marless runs verify a"]
-
-
-def test_python_says_it_too(marless):
-    trained(marless, "a", *MPE)
-    with pytest.raises(public.UserError, match="episodes is 0; at least 1 is needed"):
-        public.replay("a", episodes=0)
 
 
 def program(folder, text):

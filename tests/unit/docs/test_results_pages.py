@@ -12,7 +12,6 @@ import pytest
 from benchmarks.comparisons.run_prices import WAYS, read
 from marless.coordinator.pricing.prices import load_prices
 from marless.estimation.rented_machine import INSTANCE, rented_machine
-from scripts.charts import prices, returns
 from scripts.reference.pages import ROOT
 from scripts.reference.suite import summary
 
@@ -167,13 +166,6 @@ def test_an_interval_over_tasks_is_wider(tasks):
     [line] = [row for row in rows() if row[:2] == [tasks, "`all`"] and " to " in row[-1]]
     seeds, over_tasks = ([float(end) for end in cell.split(" to ")] for cell in line[-2:])
     assert over_tasks[0] < seeds[0] < seeds[1] < over_tasks[1]
-
-
-def test_pages_have_price_and_returns_of_records():
-    cents = 100 * prices()["functions, a learner per slot"]
-    assert f"about {cents:.1f} cents" in page("results/dollars.md")
-    for row in returns():
-        assert f"| {row.mean:.1f} ({row.low:.1f} to {row.high:.1f}) |" in page("results/returns.md")
 
 
 def test_charts_are_drawn(tmp_path):

@@ -6,6 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 from faulty_environments import Sound
+from msgspec import structs
 
 pytest.importorskip("PIL")
 
@@ -23,8 +24,8 @@ SPREAD = EnvTask(name="mpe/simple_spread", options={"max_cycles": 5})
 LBF = EnvTask(name="lbf/8x8-2p-3f", options={"horizon": 6})
 
 
-def team(task):
-    spec = registry.spec(task)
+def team(task, spec=None):
+    spec = spec or registry.spec(task)
     agents = tuple(range(len(spec.agents)))
     acting = Team(groups=agents, opponents=Opponents(agents=agents, acting="random"))
     return TeamPolicy(TeamFile(task=task, spec=spec, team=acting), {})
@@ -90,12 +91,8 @@ def test_side_return_is_sum_over_its_agents():
 
 
 def test_last_actions_behind_observations_change_no_picture():
-    plain, followed = (play(team(task), 1, 3) for task in (SPREAD, EnvTask(**{**as_dict(SPREAD), "last_action": True})))
+    plain, followed = (play(team(task), 1, 3) for task in (SPREAD, structs.replace(SPREAD, last_action=True)))
     assert all((a.picture == b.picture).all() for a, b in zip(plain[0], followed[0], strict=True))
-
-
-def as_dict(task):
-    return {"name": task.name, "options": task.options}
 
 
 def test_teams_begin_on_same_states_after_any_history():
@@ -193,10 +190,5 @@ def test_environment_with_unknown_end_repeats_last_picture(monkeypatch):
 
 @pytest.mark.parametrize("name", ["smac/8m", "smacv2/terran_5_vs_5"])
 def test_starcraft_is_shown_by_its_own_replays(name):
-    starcraft = TeamPolicy(TeamFile(task=EnvTask(name=name), spec=registry.spec(SPREAD), team=team_of_three()), {})
     with pytest.raises(UserError, match="StarCraft II shows its battles itself"):
-        play(starcraft, 1, seed=3)
-
-
-def team_of_three():
-    return Team(groups=(0, 1, 2), opponents=Opponents(agents=(0, 1, 2), acting="random"))
+        play(team(EnvTask(name=name), registry.spec(SPREAD)), 1, seed=3)

@@ -11,6 +11,7 @@ from marless.functions.function_specs import KINDS
 from marless.output import say
 from marless.replays import replay_window
 from marless.replays.replay_file import encoder, record
+from marless.replays.teams import on_stage
 
 EXAMPLES = """examples:
   marless replay                                 three episodes of the latest run
@@ -56,9 +57,12 @@ def run(options: Namespace) -> int:
     if options.out is not None:
         encoder(options.out)
     if options.live:
-        with replay_window.open_window(folder) as window:
+        with (
+            replay_window.open_window(folder.path.name, f"replay {folder.argument}") as window,
+            on_stage(folder, options.episodes, options.beside, agents=options.agents) as animation,
+        ):
             say(replay_window.KEYS)
-            replay_window.show(window, folder, options.episodes, options.beside, options.agents)
+            replay_window.play(replay_window.Playback(animation), window)
     if options.out is not None or not options.live:
         say(str(record(folder, options.out, options.episodes, options.beside, options.agents)))
     return FINISHED

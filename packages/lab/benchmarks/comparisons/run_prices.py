@@ -41,12 +41,13 @@ def main() -> None:
     rows = read(options.table)
     for seed in options.seeds:
         if str(seed) not in {row["seed"] for row in rows}:
-            rows.append(_row(seed))
+            rows.append(priced(seed))
             write(options.table, COLUMNS, rows)
     print(*table_lines(rows), written_by(), sep="\n")
 
 
-def _row(seed: int) -> dict[str, str]:
+def priced(seed: int) -> dict[str, str]:
+    """Train one seed in all ways, and return its row."""
     began = time.monotonic()
     default = trained(WORKERS, MAPPO, f"seed={seed}", "placement.rule=balanced")
     seconds = time.monotonic() - began
@@ -62,9 +63,10 @@ def _row(seed: int) -> dict[str, str]:
         machine.busy_dollars(seconds),
     )
     prices = {way: f"{value:.6f}" for way, value in zip(WAYS, dollars, strict=True)}
-    row = {"seed": str(seed), "commit": commit() or "", "seconds": f"{seconds:.2f}", **prices, "weights": weights.pop()}
-    print(row, file=sys.stderr, flush=True)
-    return row
+    origin = {"seed": str(seed), "commit": commit() or "", "seconds": f"{seconds:.2f}"}
+    cells = {**origin, **prices, "weights": weights.pop()}
+    print(cells, file=sys.stderr, flush=True)
+    return cells
 
 
 def table_lines(rows: list[dict[str, str]]) -> list[str]:

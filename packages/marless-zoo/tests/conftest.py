@@ -1,0 +1,3 @@
+"""The shell of a user."""
+
+from run_fixtures import shell  # noqa: F401
