@@ -30,7 +30,8 @@ def test_an_attack_gets_one_line_about_its_part(lab, name, value):
     assert (answer.status, answer.json.get("key")) == (attack["status"], expected_key)
     assert "\n" not in answer.json["detail"]
     policy = (
-        r"default-src 'none'; style-src 'sha256-[^;]*'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+        r"default-src 'none'; style-src 'sha256-[^; ]*'; script-src 'sha256-[^; ]*'; connect-src 'self';"
+        r" frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
     )
     assert re.fullmatch(policy, answer.headers["content-security-policy"])
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -110,7 +111,7 @@ def test_the_audit_has_one_line_for_each_refusal(lab):
 def test_a_text_is_no_markup_and_no_file_holds_a_token(lab, tmp_path):
     run, secret = lab.submit("ana"), lab.tokens["ana"].rpartition("-")[2]
     lab.runs.remark(run, "<script>alert(1)</script>\n2026-01-01 forged\x1b[2J")
-    assert b"<script" not in lab.send("GET", f"/runs/{run}", headers=logins(lab)["browser"]).body
+    assert b"<script>alert" not in lab.send("GET", f"/runs/{run}", headers=logins(lab)["browser"]).body
     page = lab.send("GET", "/submit", query="config=%3Cscript%3E", headers=logins(lab)["browser"])
     assert (page.status, b"<script" in page.body, b'class="refused"' in page.body) == (200, False, True)
     log = lab.call("ana", "GET", f"/runs/{run}/log").body

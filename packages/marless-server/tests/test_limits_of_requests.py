@@ -34,16 +34,15 @@ def test_one_machine_has_one_name():
 
 
 def test_too_many_requests_of_an_address_or_a_token_are_refused(lab):
-    def limits():
-        return [RateLimit(burst=61, per_s=1.0, clock=lambda: 0.0) for _ in range(2)]
-
     def statuses(count, token, client):
         # Anyone can send such a header, so it does not name the address.
         headers = [("authorization", f"Bearer {token}"), ("x-forwarded-for", "198.51.100.9")]
         return [lab.send("GET", "/healthz", headers=headers, client=client).status for _ in range(count)]
 
     ana, ben = lab.tokens["ana"], lab.tokens["ben"]
-    lab.app = application(lab.lab, ["127.0.0.1:8765"], Rates(*limits()))
+    lab.app = application(
+        lab.lab, ["127.0.0.1:8765"], Rates(*(RateLimit(burst=61, per_s=1.0, clock=lambda: 0.0) for _ in range(2)))
+    )
     # A failure costs 31 requests: 30 of them, and its arrival. So the second one reaches 62.
     assert statuses(4, "wrong", "192.0.2.7") == [401, 401, 429, 429]
     assert statuses(1, ana, "192.0.2.7") == [429]

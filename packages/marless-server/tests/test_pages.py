@@ -14,6 +14,7 @@ from marless.coordinator.config.loading import convert
 from marless_server.pool.deletion import delete_all, delete_expired
 from marless_server.store.owners import Owner
 from marless_server.store.runs import Conflict
+from marless_server.web.layout import SCRIPT
 
 FORM = [("content-type", "application/x-www-form-urlencoded"), ("origin", "http://127.0.0.1:8765")]
 
@@ -96,10 +97,9 @@ def test_a_browser_checks_submits_stops_keeps_and_deletes_a_run(lab):
     for button in ("Stop", "Keep it", "Do not keep it", "Resume", "Stop"):
         assert browser.send(browser.get(path), button).headers["location"] == path
         row = lab.runs.find("ana", row.id)
-        states.append((row.status, row.keep))
-    assert states == [
-        ("stopped", False), ("stopped", True), ("stopped", False), ("queued", False), ("stopped", False),
-    ]  # fmt: skip
+        states.append((row.status, row.keep, f"<script>{SCRIPT}</script>" in browser.get(path)))
+    stopped, kept = ("stopped", False, False), ("stopped", True, False)
+    assert states == [stopped, kept, stopped, ("queued", False, True), stopped]
     (folder := lab.lab.root / row.id).mkdir()
     lab.lab.claims.take(row.id)
     assert b"an archive of it is being written" in browser.send(browser.get(path), "Delete").body

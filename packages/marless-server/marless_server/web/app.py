@@ -15,16 +15,21 @@ from marless_server.web.admin import AdminPages
 from marless_server.web.api import Api, problem_of
 from marless_server.web.changes import ChangePages
 from marless_server.web.guard import Guard
-from marless_server.web.layout import STYLE
+from marless_server.web.layout import SCRIPT, STYLE
 from marless_server.web.page import Pages
 from marless_server.web.problems import Problem
 from marless_server.web.rates import Rates
 from marless_server.web.resources import Lab
 
-_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+
+def _hash(text: str) -> str:
+    """Return the name of a style or a script in a policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
 HEADERS = {
-    "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; frame-ancestors 'none';"
-    " base-uri 'none'; form-action 'self'",
+    "Content-Security-Policy": f"default-src 'none'; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)};"
+    " connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     "X-Content-Type-Options": "nosniff",
     # Without a referrer, browsers send forms with `Origin: null`.
     "Referrer-Policy": "same-origin",

@@ -8,15 +8,20 @@ from starlette.responses import HTMLResponse, Response
 from marless.page.markup import Html, element, join
 from marless_server.web.guard import STAMP, Caller
 
-STYLE = files("marless.page").joinpath("page.css").read_text("utf-8") + files("marless_server.web").joinpath(
-    "page.css"
-).read_text("utf-8")
+_FILES = files("marless_server.web")
+STYLE = files("marless.page").joinpath("page.css").read_text("utf-8") + _FILES.joinpath("page.css").read_text("utf-8")
+SCRIPT = _FILES.joinpath("page.js").read_text("utf-8")
 _SCREENS = {"/": "Pool", "/runs": "Runs", "/submit": "Submit", "/me": "Me"}
 _ADMIN_SCREENS = {**_SCREENS, "/admin": "Admin"}
 
 
-def page(sender: Caller, title: str, content: Sequence[Html], screen: str, status: int = 200) -> Response:
-    """Return a page. `screen` is the path of the screen that it belongs to."""
+def page(
+    sender: Caller, title: str, content: Sequence[Html], screen: str, status: int = 200, follows: bool = False
+) -> Response:
+    """Return a page. `screen` is the path of the screen that it belongs to.
+
+    A page that `follows` the server replaces its live parts while it is open.
+    """
     head = join(
         [
             Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'),
@@ -28,9 +33,17 @@ def page(sender: Caller, title: str, content: Sequence[Html], screen: str, statu
         element("a", name, href=path, **({"aria_current": "page"} if path == screen else {}))
         for path, name in (_ADMIN_SCREENS if sender.owner.admin else _SCREENS).items()
     ]
-    note = element("footer", "Times are UTC. Load the page again to see what changed.")
-    body = join([element("nav", *links), element("main", element("h1", title), *content, note)])
+    again = "Load the page again to see what changed."
+    news = element("noscript", again) if follows else again
+    note = element("footer", live("note", "Times are UTC. ", news))
+    main = element("main", element("h1", title), *content, note, **({"data_follow": ""} if follows else {}))
+    body = join([element("nav", *links), main, Html(f"<script>{SCRIPT}</script>") if follows else ""])
     return HTMLResponse(f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>', status)
+
+
+def live(name: str, *content: object) -> Html:
+    """Return a part of a page that follows the server. `name` is its place in the page."""
+    return element("div", *content, id=name, data_live="")
 
 
 def form(sender: Caller, action: str, button: str, *fields: Html) -> Html:

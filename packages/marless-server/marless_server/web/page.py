@@ -23,10 +23,11 @@ from marless_server.web.answers import Price
 from marless_server.web.api import caller, whole_number
 from marless_server.web.changes import FORM_KEY
 from marless_server.web.guard import Caller
-from marless_server.web.layout import form, hidden, page, refusal
+from marless_server.web.layout import form, hidden, live, page, refusal
 from marless_server.web.resources import Lab
 
 _MOST_RUNS, _MOST_COMPARED, _MOST_REMARKS, _MOST_DEEDS = 100, 8, 50, 30
+_UNFINISHED = ("queued", "running")
 _EXAMPLE = 'task = "mpe/simple_spread"\nrounds = 50\n'
 
 
@@ -50,15 +51,15 @@ class Pages:
     def _pool(self, request: Request) -> Response:
         pool = resources.pool_of(self._lab, caller(request).owner)
         content = [
-            parts.pool_figures(pool),
+            live("figures", parts.pool_figures(pool)),
             element("h2", "Queue"),
-            parts.queue_table(pool.queue),
+            live("queue", parts.queue_table(pool.queue)),
             element("h2", "Slots"),
-            parts.slot_table(pool),
+            live("slots", parts.slot_table(pool)),
             element("h2", "Owners"),
-            parts.owner_table(pool.owners),
+            live("owners", parts.owner_table(pool.owners)),
         ]
-        return page(caller(request), "Pool", content, "/")
+        return page(caller(request), "Pool", content, "/", follows=True)
 
     def _runs(self, request: Request) -> Response:
         owner, before = caller(request).owner.name, whole_number(request, "before", 0)
@@ -90,21 +91,18 @@ class Pages:
         if row is None:
             return page(caller(request), "No such run", [], "/runs", 404)
         remarks = self._lab.runs.remarks(row.id)[-_MOST_REMARKS:]
+        verbs = (form(caller(request), f"/runs/{row.id}/{verb}", text) for verb, text in _verbs(row))
         content = [
             element("p", f"{row.task}, {row.algorithm}, seed {row.seed}", class_="lead"),
-            pairs(parts.facts(resources.details_of(row, self._lab.queue.turns()))),
-            element(
-                "div",
-                *(form(caller(request), f"/runs/{row.id}/{verb}", text) for verb, text in _verbs(row)),
-                class_="verbs",
-            ),
-            parts.curves({"": self._lines(row)}),
+            live("state", pairs(parts.facts(resources.details_of(row, self._lab.queue.turns())))),
+            live("verbs", element("div", *verbs, class_="verbs")),
+            live("curve", parts.curve(self._lines(row))),
             element("h2", "Log"),
-            element("pre", "\n".join(f"{remark.time} {remark.text}" for remark in remarks)),
+            live("log", element("pre", "\n".join(f"{remark.time} {remark.text}" for remark in remarks))),
             element("h2", "Configuration"),
             element("pre", row.config.strip()),
         ]
-        return page(caller(request), row.id, content, "/runs")
+        return page(caller(request), row.id, content, "/runs", follows=row.status in _UNFINISHED)
 
     def _compare(self, request: Request) -> Response:
         names, owner = request.query_params.getlist("run")[:_MOST_COMPARED], caller(request).owner.name
@@ -185,7 +183,7 @@ class Pages:
 def _verbs(row: RunRow) -> list[tuple[str, str]]:
     """Return the verbs that a run's state allows, with the texts of their buttons."""
     stays = ("release", "Do not keep it") if row.keep else ("keep", "Keep it")
-    if row.status in ("queued", "running"):
+    if row.status in _UNFINISHED:
         return [("stop", "Stop"), stays]
     verbs = [("resume", "Resume"), stays, ("delete", "Delete")]
     return verbs[1:] if row.status == "finished" else verbs

@@ -112,14 +112,24 @@ def facts(run: DetailedRun) -> list[tuple[object, object]]:
     return [(name, value) for name, value in pairs.items() if value not in (None, "")]
 
 
+def curve(lines: Sequence[RoundLine]) -> Html:
+    """Return the mean returns of a run: of evaluations, and of the episodes that it learned from."""
+    sampled = [(line.env_steps, line.return_mean) for line in lines if line.return_mean is not None]
+    steps, means = [place for place, _ in sampled], [mean for _, mean in sampled]
+    drawn = [ChartLine("episodes to learn from", steps, means, faint=True), _evaluations("evaluations", lines, 0)]
+    return element("div", figure("mean return", "", drawn, "steps", Size()), class_="grid")
+
+
 def curves(lines_by_name: Mapping[str, Sequence[RoundLine]]) -> Html:
     """Return the mean returns of the evaluations of runs, by their names."""
-    title, drawn = "mean return of evaluations", list[ChartLine]()
-    for name, lines in lines_by_name.items():
-        evaluated = [line.evaluation for line in lines if line.evaluation is not None and line.evaluation.returns]
-        steps, means = [result.env_steps for result in evaluated], [result.mean for result in evaluated]
-        drawn.append(ChartLine(name or title, steps, means, dots=True, colour=len(drawn) % _COLOURS))
-    return element("div", figure(title, "", drawn, "steps", Size()), class_="grid")
+    drawn = [_evaluations(name, lines, place % _COLOURS) for place, (name, lines) in enumerate(lines_by_name.items())]
+    return element("div", figure("mean return of evaluations", "", drawn, "steps", Size()), class_="grid")
+
+
+def _evaluations(name: str, lines: Sequence[RoundLine], colour: int) -> ChartLine:
+    evaluated = [line.evaluation for line in lines if line.evaluation is not None and line.evaluation.returns]
+    steps, means = [result.env_steps for result in evaluated], [result.mean for result in evaluated]
+    return ChartLine(name, steps, means, dots=True, colour=colour)
 
 
 def meter(part: float, text: str) -> Html:
