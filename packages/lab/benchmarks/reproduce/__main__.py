@@ -50,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(_estimate(tables, missing, sum(map(len, chosen)), options.jobs), flush=True)
     if options.plan:
         return 0
+    options.folder.mkdir(parents=True, exist_ok=True)
     try:
         with Signals() as signals:
             for table, cells in zip(tables, missing, strict=True):
@@ -57,7 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Interrupted as interrupted:
         return interrupted.code
     lines, outside = _compare(tables, {cell.name for cells in chosen for cell in cells}, store.read())
-    text = "\n".join([*lines, "", f"{this_machine(0)}. {written_by()}"])
+    machine = this_machine(0)
+    where = (
+        f"Measured on {machine.cores} cores, {machine.platform}, Python {machine.python}, at load {machine.load:.0f}."
+    )
+    text = "\n".join([*lines, "", f"{where} {written_by()}"])
     (options.folder / "report.md").write_text(f"{text}\n", encoding="utf-8")
     print(text)
     if signals.received:
