@@ -1,5 +1,6 @@
 """One process serves a lab. The pool is in its main thread, and the application is in another thread."""
 
+import os
 import socket
 import ssl
 import threading
@@ -16,6 +17,8 @@ from marless.backends.base import FUNCTION_MODULES
 from marless.coordinator.errors import UserError, one_line
 from marless.functions.algorithms.engine import MODULES
 from marless.functions.errors import StorageFault
+from marless.functions.resources.settings import is_token
+from marless.functions.text.redaction import is_secret
 from marless.infra.local.available_cores import cores
 from marless.infra.local.dispatch import GPUS, Capacity
 from marless.infra.local.task_pool import TaskPool
@@ -99,6 +102,7 @@ def serve(settings: Settings, stopping: Signals, announce: Callable[[str], None]
         board = Board(settings.slots, settings.most, settings.gpus)
         queue = Queue(runs, owners, board)
         lab = Lab(owners, runs, queue, board, claims, root)
+        _forget_secrets()
         with _pool(settings) as pool, _answers(lab, settings, listener), _retention(lab):
             announce(f"http{'s' if settings.tls else ''}://{_host(settings.host)}:{listener.getsockname()[1]}")
             PoolDriver(queue, board, root, pool, claims, stopping).drive()
@@ -115,6 +119,12 @@ def _require_certificate(certificate: Path, key: Path) -> None:
 
 def _no_password() -> str:
     raise ValueError("the key has a password. Store it without one, readable by this user only")
+
+
+def _forget_secrets() -> None:
+    """Remove secrets from the environment, which workers inherit. A token of a service goes to this service alone."""
+    for name in [name for name in os.environ if is_secret(name) and not is_token(name)]:
+        del os.environ[name]
 
 
 def _pool(settings: Settings) -> TaskPool:

@@ -100,14 +100,6 @@ def test_a_folder_is_a_download_and_never_a_page(lab):
     assert lab.call("ana", "DELETE", f"/runs/{run}").status == 200
 
 
-def test_the_audit_has_one_line_for_each_refusal(lab):
-    body = {"task": {"name": "a:b\n2026-01-01T00:00:00 ben forged"}}
-    assert lab.call("ana", "POST", "/submissions", body).status == 403
-    assert lab.call("ana", "POST", "/submissions", body).status == 403
-    deeds = lab.runs.deeds(None, 9)
-    assert [(deed.owner, deed.action, "\n" in deed.subject) for deed in deeds] == [("ana", "refused", False)] * 2
-
-
 def test_a_text_is_no_markup_and_no_file_holds_a_token(lab, tmp_path):
     run, secret = lab.submit("ana"), lab.tokens["ana"].rpartition("-")[2]
     lab.runs.remark(run, "<script>alert(1)</script>\n2026-01-01 forged\x1b[2J")

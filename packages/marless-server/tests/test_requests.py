@@ -70,13 +70,14 @@ def test_a_run_is_stopped_and_resumed_with_other_limits(lab):
     assert (row.status, row.limit_settings) == ("queued", ["stop.rounds=9", "stop.dollars=3"])
 
 
-def test_the_right_to_code_is_an_owners_and_its_use_is_in_the_audit(lab):
+def test_the_right_to_code_and_refusals_are_audited(lab):
+    forged = SMALL | {"task": {"name": "a:b\n2026-01-01T00:00:00 ben forged"}}
     named = SMALL | {"log": {"to": ["csv"]}}
-    assert lab.call("ana", "POST", "/submissions", named).status == 403
+    assert [lab.call("ana", "POST", "/submissions", body).status for body in (forged, named)] == [403, 403]
     lab.owners.change(Owner(name="ana", code=True))
     assert lab.call("ana", "POST", "/submissions", named).status == 201
-    rows = lab.database.write(lambda file: file.execute("SELECT owner, action FROM audit ORDER BY number").fetchall())
-    assert [tuple(row) for row in rows] == [("ana", "refused"), ("ana", "submit")]
+    deeds = [(deed.owner, deed.action, "\n" in deed.subject) for deed in lab.runs.deeds(None, 9)]
+    assert deeds == [("ana", "submit", False), ("ana", "refused", False), ("ana", "refused", False)]
 
 
 def test_a_thousand_unknown_keys_get_one_suggestion():

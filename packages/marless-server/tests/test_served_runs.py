@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from requests_to_labs import SMALL
@@ -80,7 +81,7 @@ def test_the_commands_serve_an_owner(tmp_path, marless, shell):
     token = marless("serve", "owner", "token", "ana").out[-1]
     assert marless("serve", "owner", "add", "ana").code == 2
     assert "--allow-unencrypted" in marless("serve", "--address", "0.0.0.0:0").err[0]
-    shell.export(MARLESS_SERVER_TOKEN=token)
+    shell.export(MARLESS_SERVER_TOKEN=token, LAB_API_KEY="sk-0123456789abcdef")
     server = Served(tmp_path / "server")
     try:
         shell.export(MARLESS_SERVER=server.url)
@@ -89,6 +90,8 @@ def test_the_commands_serve_an_owner(tmp_path, marless, shell):
         submission = marless("server", "submit", "run.toml", "evaluation.final_episodes=4", "rounds=2")
         run = submission.out[0].split()[0]
         assert marless("server", "watch", run).code == 0
+        child = Path(f"/proc/{(pid := server.process.pid)}/task/{pid}/children").read_text().split()[0]
+        assert b"LAB_API_KEY" not in Path(f"/proc/{child}/environ").read_bytes()
         assert marless("server", "pool").out[2].split() == ["ana", "2", "0", "0"]
         assert marless("server", "runs").out[1].split()[:2] == [run, "finished"]
         assert marless("server", "get", run).out == [f"runs/{run}"]

@@ -139,10 +139,10 @@ class Owners:
         token_id, _, secret = rest.partition("-")
         query = "SELECT * FROM tokens WHERE id = ?"
         tokens = self._database.rows(Token, query, [token_id]) if token_id.isascii() else []
-        digest = tokens[0].digest if tokens else b""
-        # The digest is compared for unknown ids too, so that the time of an answer tells nothing.
+        # A digest of the same length is compared for unknown ids too, so that the time of an answer tells nothing.
+        digest = tokens[0].digest if tokens else bytes(hashlib.sha256().digest_size)
         is_right = hmac.compare_digest(self._digest(token_id, secret), digest)
-        if not is_right or prefix != _PREFIX or tokens[0].revoked:
+        if not tokens or not is_right or prefix != _PREFIX or tokens[0].revoked:
             return None
         owners = self._database.rows(Owner, "SELECT * FROM owners WHERE name = ?", [tokens[0].owner])
         return (owners[0], token_id) if owners else None
