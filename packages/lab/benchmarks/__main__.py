@@ -2,7 +2,7 @@
 
 Without names it measures every section of the one table. Other sections take minutes, have separate tables and run only
 when they are named. They are `scale`, `sizes`, `pool`, `neighbours`, `halving`, `remote`, `pipeline`, `resources`,
-`language`, `tenants`, `engines`, `gpu` and `adapters`.
+`language`, `tenants`, `service`, `engines`, `gpu` and `adapters`.
 """
 
 import argparse
@@ -78,12 +78,20 @@ def own_tables(effort: Effort, out: Path | None) -> dict[str, Callable[[], str]]
         "resources": lambda: resources.table(resources.FULL if effort is FULL else resources.QUICK),
         "language": lambda: language.table(effort.repetitions, is_record=effort is FULL),
         "tenants": lambda: tenants.table(is_record=effort is FULL),
+        "service": lambda: service_table(effort),
         "engines": lambda: engines.table(effort.repetitions),
         "gpu": lambda: gpu.table(effort.repetitions, is_record=effort is FULL),
         "adapters": lambda: adapters.table(effort.repetitions + 2, effort.seconds),
         "remote": lambda: markdown(remote.rows(effort.repetitions)),
         SIZES: lambda: table_of_sizes(out),
     }
+
+
+def service_table(effort: Effort) -> str:
+    """Return the table of a lab's server, which needs the package `marless-server`."""
+    from benchmarks.service import measure as service
+
+    return service.table(is_record=effort is FULL)
 
 
 def table_of_sizes(out: Path | None) -> str:

@@ -1,0 +1,1 @@
+"""A day in a lab, replayed in ten minutes: 32 owners submit runs to a server, or train them without one."""
