@@ -97,9 +97,10 @@ class Config(Settings):
         """Return both values of each key that two runs would not share, with all defaults."""
 
 class Evaluation(Settings):
-    """Greedy episodes on fresh start states.
+    """Episodes on fresh start states.
 
     Args:
+        greedy: play the most probable actions. With false, actions are sampled like in training
         every: rounds between evaluations. Lower shows more of the learning curve, but takes longer
         every_steps: environment steps between evaluations, in place of `every`. The first round that reaches a
             multiple is evaluated, so runs with different rollouts are evaluated at the same steps
@@ -113,7 +114,7 @@ class Evaluation(Settings):
         options: options of the task in evaluations, if they differ from training
     """
 
-    def __init__(self, *, every: int = ..., every_steps: int | None = ..., episodes: int | None = ..., final_episodes: int | None = ..., episodes_per_invocation: int = ..., side: int | None = ..., options: Mapping[str, Any] = ...) -> None: ...
+    def __init__(self, *, greedy: bool = ..., every: int = ..., every_steps: int | None = ..., episodes: int | None = ..., final_episodes: int | None = ..., episodes_per_invocation: int = ..., side: int | None = ..., options: Mapping[str, Any] = ...) -> None: ...
 
 class Function(Settings):
     """Size of a function. 1,769 MB buy one vCPU, which counts as one core of this machine.
@@ -870,7 +871,7 @@ class Stop(Settings):
         env_steps: environment steps
         seconds: seconds of training, without interruptions
         dollars: hard cap on the bill, in dollars. The run never exceeds it, even after failures
-        return: target for the mean greedy return of an evaluation
+        return: target for the mean return of an evaluation
     """
 
     def __init__(self, *, rounds: int | None = ..., env_steps: int | None = ..., seconds: float | None = ..., dollars: float | None = ..., return_: float | None = ...) -> None: ...

@@ -206,6 +206,11 @@ def _offline(config: RunConfig) -> Iterator[str]:
         yield "offline.dataset: all agents act as they were recorded; leave league.rule out"
 
 
+def _evaluations(config: RunConfig) -> Iterator[str]:
+    if not config.evaluation.greedy and config.algorithm.behaviour(0).kind != "sample":
+        yield f"evaluation.greedy=false: {config.algorithm.name} learns no probabilities of actions; leave it out"
+
+
 def _base(config: RunConfig) -> Iterator[str]:
     """Differences to a base exist for perceptrons and GRUs of fixed groups."""
     name, settings, rule = config.algorithm.name, config.algorithm, config.sharing.rule
@@ -326,6 +331,7 @@ CHECKS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _opponents,
     _league,
     _offline,
+    _evaluations,
     _base,
     _placement,
     _pipeline,

@@ -32,7 +32,7 @@ _EVALUATED = "it counts rounds, not environment steps"
 _COUNT = "it is the number of minibatches of a pass, not their size"
 _WIDTHS = "the widths of the hidden layers, such as 64,64"
 _HORIZON = "in tasks mpe/... it is task.options.max_cycles"
-_GREEDY = _none("evaluations always play greedily")
+_GREEDY = _is("evaluation.greedy")
 _TRACKERS = "a list of csv, tensorboard, wandb and mlflow"
 
 _LR = _is("algorithm.lr")
@@ -89,7 +89,7 @@ EPYMARL: Mapping[str, Counterpart] = {
     "eps_clip": _CLIP,
     "epsilon_anneal_time": _EPSILON_STEPS,
     "epsilon_finish": _LAST_EPSILON,
-    "evaluation_epsilon": _GREEDY,
+    "evaluation_epsilon": _none("evaluations of value methods play greedily"),
     "grad_norm_clip": _NORM,
     "hidden_dim": _HIDDEN,
     "hypernet_layers": _none("a hypernetwork has one hidden layer, of algorithm.hypernet_embed units, or none: 0"),

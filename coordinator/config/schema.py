@@ -184,9 +184,10 @@ class Pipeline(Section, frozen=True, kw_only=True):
 
 
 class Evaluation(Section, frozen=True, kw_only=True):
-    """Greedy episodes on fresh start states.
+    """Episodes on fresh start states.
 
     Attributes:
+        greedy: play the most probable actions. With false, actions are sampled like in training
         every: rounds between evaluations. Lower shows more of the learning curve, but takes longer
         every_steps: environment steps between evaluations, in place of `every`. The first round that reaches a multiple
             is evaluated, so runs with different rollouts are evaluated at the same steps
@@ -199,6 +200,7 @@ class Evaluation(Section, frozen=True, kw_only=True):
         options: options of the task in evaluations, if they differ from training
     """
 
+    greedy: bool = True
     every: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)] = 10
     every_steps: Annotated[int, Meta(ge=1, le=MOST_ENV_STEPS)] | None = None
     episodes: Annotated[int, Meta(ge=2, le=MOST_EPISODES)] | None = None
@@ -287,7 +289,7 @@ class Stop(Section, frozen=True, kw_only=True):
         env_steps: environment steps
         seconds: seconds of training, without interruptions
         dollars: hard cap on the bill, in dollars. The run never exceeds it, even after failures
-        return_: target for the mean greedy return of an evaluation
+        return_: target for the mean return of an evaluation
     """
 
     rounds: Annotated[int, Meta(ge=0, le=MOST_ROUNDS)] | None = None

@@ -208,4 +208,5 @@ def evaluate(
         part=0,
         episodes=0,
         side=side.number if side else None,
+        greedy=plan.config.evaluation.greedy,
     )

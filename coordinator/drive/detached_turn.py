@@ -158,15 +158,11 @@ def _receive_ask(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detach
         for report in each
     ]
     driver.receive(Reported(tuple(attempts_over)))
-    driver.receive(Metered(_use_of_reporting(gathering.updates, events)))
+    driver.receive(Metered(reduce(Meter.add_event, events, reduce(Meter.add_commit, gathering.updates, Meter()))))
     driver.bill_turn(_use_of_reading(gathering.reads, usage))
     # Works are lost, too, if their reports belong to other attempts.
     if lost_work := tuple(work for work in works if driver.state.slots[work].waiting):
         driver.receive(Lost(lost_work))
-
-
-def _use_of_reporting(updates: Iterable[int], events: Iterable[int]) -> Meter:
-    return reduce(Meter.add_event, events, reduce(Meter.add_commit, updates, Meter()))
 
 
 def _use_of_reading(sets: Iterable[int], answers: Usage) -> Meter:

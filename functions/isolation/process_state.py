@@ -133,10 +133,6 @@ def _set_torch_defaults(before: tuple[str, bool, str]) -> None:
     torch.set_float32_matmul_precision(precision)
 
 
-def _alarm() -> bool:
-    return signal.getitimer(signal.ITIMER_REAL)[0] > 0
-
-
 def _silence(was_armed: bool) -> None:
     if not was_armed:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -147,6 +143,6 @@ _threads = _Threads()
 COMPUTED_WITH = (
     ProcessPart("the number of numerical threads", _threads.read, _threads.put_back, True, _threads.same),
     ProcessPart("torch's defaults", _torch_defaults, _set_torch_defaults, is_reported=True),
-    ProcessPart("the alarm clock", _alarm, _silence),
+    ProcessPart("the alarm clock", lambda: signal.getitimer(signal.ITIMER_REAL)[0] > 0, _silence),
 )
 """What is put back for good."""

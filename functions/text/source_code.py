@@ -55,14 +55,11 @@ def _python(text: str) -> str:
         strings += bool(string)
         depth += bool(opening) - bool(closing)
         if line_break and depth <= 0:
-            if not _computes_nothing(words, strings):
+            is_text = strings > 0 and all(word in _PREFIXES or word[-1] in "\"'" for word in words)
+            if words and not is_text:
                 statements.append(indent + " ".join(words))
             words, strings = [], 0
     return "\n".join(statements)
-
-
-def _computes_nothing(words: list[str], strings: int) -> bool:
-    return not words or (strings > 0 and all(word in _PREFIXES or word[-1] in "\"'" for word in words))
 
 
 def _without_comments(text: str, pattern: re.Pattern[str]) -> str:

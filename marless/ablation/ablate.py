@@ -141,7 +141,10 @@ def plan(
     opponents = None if reference is None else reference_policy(reference, base)
     root = folder or ROOT / suggestion(base)
     ablation = Ablation(root, base, arms, seeds, random, contrast_list, opponents, registration or "")
-    return ablation if registration is not None else replace(ablation, registration=_registration(ablation))
+    if registration is not None:
+        return ablation
+    registered = registration_of({"declaration": _declaration(ablation), "seeds": seeds, "random": random})
+    return replace(ablation, registration=registered)
 
 
 def reference_policy(text: str, base: RunConfig) -> TeamPolicy:
@@ -225,10 +228,6 @@ def _open(folder: Path) -> None:
     foreign = [path.name for path in folder.iterdir() if not path.name.startswith(".") and path.name != ERRORS]
     if foreign and not (folder / declaration.FILE).exists():
         raise UserError(f"{folder} holds {foreign[0]} and is not the folder of an ablation; choose another `out`")
-
-
-def _registration(ablation: Ablation) -> str:
-    return registration_of({"declaration": _declaration(ablation), "seeds": ablation.seeds, "random": ablation.random})
 
 
 def _declaration(ablation: Ablation) -> Declaration:

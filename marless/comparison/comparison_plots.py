@@ -41,7 +41,7 @@ def _score(comparison: Comparison) -> str:
     of = "" if comparison.metric == METRIC else f" of {comparison.metric}"
     if comparison.normalised:
         return f"normalised score{of}"
-    return f"{comparison.metric} (greedy{'' if of else ', sum over agents'})"
+    return f"{comparison.metric}{'' if of else ' (sum over agents)'}"
 
 
 def _title(comparison: Comparison) -> str:

@@ -140,8 +140,8 @@ def _other_scale(comparison: Comparison) -> str:
 
 def _meaning(metric: str) -> str:
     if metric == METRIC:
-        return "Returns are greedy, undiscounted and summed over agents."
-    return f"{metric}: the mean over greedy episodes of what the environment reports; more need not be better."
+        return "Returns are undiscounted and summed over agents."
+    return f"{metric}: the mean over episodes of what the environment reports; more need not be better."
 
 
 def markdown(comparison: Comparison, left_out: Mapping[str, str], pictures: Sequence[str]) -> str:

@@ -81,8 +81,7 @@ def _draw_returns(axes: "Axes", points: Sequence[CurvePoint]) -> None:
     intervals = [evaluation.ci95 or (evaluation.mean, evaluation.mean) for _, evaluation in evaluation_points]
     lows, highs = zip(*intervals, strict=True)
     axes.fill_between(steps, lows, highs, color=_GREEDY, alpha=0.15, linewidth=0)
-    label = "evaluation (greedy actions): mean and 95 % interval"
-    axes.plot(steps, means, "o-", color=_GREEDY, markersize=5, linewidth=1, label=label)
+    axes.plot(steps, means, "o-", color=_GREEDY, markersize=5, label="evaluation: mean and 95 % interval", linewidth=1)
 
 
 def _draw_sides(axes: "Axes", points: Sequence[CurvePoint]) -> None:
@@ -98,7 +97,7 @@ def _draw_sides(axes: "Axes", points: Sequence[CurvePoint]) -> None:
             (point.steps, point.evaluated_sides[name]) for point in points if name in point.evaluated_sides
         ]
         if evaluation_points:
-            label = f"{name}, evaluation (greedy)"
+            label = f"{name}, evaluation"
             axes.plot(*zip(*evaluation_points, strict=True), "o-", color=dark, markersize=5, linewidth=1, label=label)
 
 

@@ -65,8 +65,9 @@ def evaluated_options(config: RunConfig) -> str:
 
 
 def evaluation_label(config: RunConfig) -> str:
-    """Return the way that evaluations are played: ``greedy``, or ``greedy, pairs=unseen``."""
-    return ", ".join(filter(None, ("greedy", evaluated_options(config))))
+    """Return the way that evaluations are played: ``greedy``, or ``sampled actions, pairs=unseen``."""
+    acting = "greedy" if config.evaluation.greedy else "sampled actions"
+    return ", ".join(filter(None, (acting, evaluated_options(config))))
 
 
 def plus_minus(figures: FinalReturn | Sequence[float]) -> str:

@@ -1,4 +1,4 @@
-"""The newest policies of a run on fresh start states, greedily."""
+"""The newest policies of a run on fresh start states."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -27,6 +27,8 @@ from marless.runs.evaluator_episodes import play, tasks, with_task
 from marless.runs.folder import RunFolder
 from marless.runs.run_policies import temporary_download
 
+_SAMPLED = "evaluation.greedy=false"
+
 
 class EvaluationResult(ShownResult, msgspec.Struct, frozen=True, kw_only=True):
     """The returns of the policies of `run` after `round` rounds, undiscounted."""
@@ -34,7 +36,7 @@ class EvaluationResult(ShownResult, msgspec.Struct, frozen=True, kw_only=True):
     run: str
     round: int
     settings: tuple[str, ...]
-    """The task's settings that differ from training."""
+    """The task's settings that differ from training, and `evaluation.greedy` if it is false."""
     returns: FinalReturn
     """Summed over all agents, or over the agents of `side`."""
     side: str
@@ -50,7 +52,8 @@ class EvaluationResult(ShownResult, msgspec.Struct, frozen=True, kw_only=True):
     def headline(self) -> str:
         """Return the run, its policies and the mean return."""
         episodes = f"{self.returns.episodes:,} episodes on fresh start states"
-        parts = [f"{self.run}, policies of round {self.round:,}, greedy", episodes, *self.settings]
+        acting = "sampled actions" if _SAMPLED in self.settings else "greedy"
+        parts = [f"{self.run}, policies of round {self.round:,}, {acting}", episodes, *self.settings]
         return f"{', '.join(parts)}: return {plus_minus(self.returns)}"
 
     @property
@@ -76,8 +79,8 @@ def evaluate(
     progress: Callable[[str], None] = lambda text: None,
 ) -> EvaluationResult:
     """Play whole episodes with evaluators on this machine, by default with a worker per core and
-    `evaluation.final_episodes`. The task is the run's evaluations', changed by `settings` of ``task.*``. `progress`
-    gets the count of ended episodes.
+    `evaluation.final_episodes`. The task is the run's evaluations', changed by `settings` of ``task.*`` and
+    `evaluation.greedy`. `progress` gets the count of ended episodes.
 
     Raises `UserError` for missing policies, a task that they cannot play, and a failed evaluator.
     """
@@ -97,7 +100,8 @@ def evaluate(
 
 def _own_options(config: RunConfig, settings: Sequence[str]) -> Iterator[str]:
     chosen_keys = {text.partition("=")[0] for text in settings}
-    for text in overrides({"task": {"options": redact_settings(config.evaluation.options)}}):
+    options = overrides({"task": {"options": redact_settings(config.evaluation.options)}})
+    for text in (*options, *([] if config.evaluation.greedy else [_SAMPLED])):
         if text.partition("=")[0] not in chosen_keys:
             yield text
 

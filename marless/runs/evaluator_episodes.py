@@ -1,4 +1,4 @@
-"""Greedy episodes with a run's policies, played by evaluator functions for commands outside of a run."""
+"""Episodes with a run's policies, played by evaluator functions for commands outside of a run."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -24,13 +24,13 @@ PART = 160
 
 
 def with_task(plan: Plan, state: State, settings: Sequence[str], invoker: Invoker) -> tuple[Plan, State]:
-    """Return the plan and the state of evaluations, with other settings ``task.KEY=VALUE``.
+    """Return the plan and the state of evaluations, with other ``task.KEY=VALUE`` or ``evaluation.greedy``.
 
     If this changes the number of agents, those of a class take the networks of its trained agents in turn. Raises
     `UserError` for other settings, a task that cannot be made, and a task with unknown agents.
     """
-    if other := next((text for text in settings if not text.startswith("task.")), ""):
-        raise UserError(f"{other}: policies are what they are; only task.* can be set anew")
+    if other := next((text for text in settings if not text.startswith(("task.", "evaluation.greedy="))), ""):
+        raise UserError(f"{other}: policies are what they are; only task.* and evaluation.greedy can be set anew")
     evaluation = msgspec.structs.replace(plan.config.evaluation, options={})
     document = msgspec.to_builtins(
         msgspec.structs.replace(plan.config, task=plan.config.evaluated_task, evaluation=evaluation)

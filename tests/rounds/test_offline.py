@@ -146,9 +146,8 @@ def test_mistakes_are_one_line(dataset, marless):
         assert said.code == 2 and len(said.err) == 1 and not Path("runs/b").exists()
         return said.err[0]
 
-    assert "offline.dataset: mappo learns from its own newest policies alone; use one of iql" in refused(
-        *DYING, "offline.dataset=data"
-    )
+    assert "mappo learns from its own newest policies alone; use one of iql" in refused(*DYING, "offline.dataset=data")
+    assert "vdn learns no probabilities" in refused(*DYING, "algorithm.name=vdn", "evaluation.greedy=false")
     assert "bc imitates recorded episodes; name their folder: offline.dataset" in refused(*DYING, "algorithm.name=bc")
     assert "it was recorded on another task (toy/signal, or other options)" in refused(*bc)
     assert "nowhere/dataset.json cannot be read" in refused(*DYING, "algorithm.name=bc", "offline.dataset=nowhere")

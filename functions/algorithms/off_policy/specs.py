@@ -160,14 +160,12 @@ class View(NamedTuple):
         return agent_inputs.critic_shape(spec, agent, self.width(spec, agent))
 
 
-def _learners(spec: EnvSpec, team: Team, agent: int) -> list[int]:
-    """All agents except fixed opponents, which are part of the environment. The critic sees its state."""
-    return list(team.learners)
-
-
-# Independent critics see their agent, centralised ones all learners.
+# Independent critics see their agent. Centralised ones see the environment's state and all agents except fixed
+# opponents, which are part of the environment.
 OWN_VIEW = View(agent_inputs.observation_width, agent_inputs.own_observation, agents=lambda spec, team, agent: [agent])
-TEAM_VIEW = View(agent_inputs.state_width, agent_inputs.team_state, agents=_learners)
+TEAM_VIEW = View(
+    agent_inputs.state_width, agent_inputs.team_state, agents=lambda spec, team, agent: list(team.learners)
+)
 
 
 def actor_and_critic(

@@ -105,7 +105,7 @@ def test_sides_are_drawn_in_place_of_their_sum(tmp_path, monkeypatch):
     draw(two_sides(3), tmp_path / "curve.png", "run")
     assert drawn == {
         "adversary, while training": [-4.0, -3.0, -2.0],
-        "adversary, evaluation (greedy)": [-3.0, -1.0],
+        "adversary, evaluation": [-3.0, -1.0],
         "agent, while training": [4.0, 3.0, 2.0],
-        "agent, evaluation (greedy)": [3.0, 1.0],
+        "agent, evaluation": [3.0, 1.0],
     }

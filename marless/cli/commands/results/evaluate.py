@@ -1,4 +1,4 @@
-"""marless evaluate: plays the newest policies of a run, greedily, on start states that no other evaluation saw."""
+"""marless evaluate: plays the newest policies of a run on start states that no other evaluation saw."""
 
 from argparse import ArgumentParser, Namespace
 
@@ -17,6 +17,7 @@ EXAMPLES = """examples:
   marless evaluate latest
   marless evaluate first --episodes 100
   marless evaluate first task.options.pairs=unseen   ... a task with other options, whose agents see and do the same
+  marless evaluate first evaluation.greedy=false   ... with sampled actions, if greedy policies stand still
   marless evaluate first --agents 5          a policy over entities, with more agents than it was trained with
   marless evaluate first --against random --against second   each side of a task where agents compete
   marless evaluate four --against scripted   ... against the task's scripted player
@@ -30,7 +31,7 @@ _OPTIONAL = ("env_metrics", "sides", "settings")
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
     common.run(parser)
-    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings task.* that differ from training")
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="other task.*, or evaluation.greedy=false")
     parser.add_argument(
         "--episodes", type=common.count, metavar="N", help="episodes (default: evaluation.final_episodes)"
     )
