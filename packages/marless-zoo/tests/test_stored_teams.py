@@ -29,9 +29,7 @@ def test_a_stored_team_returns_what_its_record_says(name, is_drawn, tmp_path, sh
     assert [path.name for path in tmp_path.iterdir()] == [f"{name}.gif"] * is_drawn
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"), [("spread-relaton-ippo", "did you mean spread-relation-ippo?"), ("0", "play lists all")]
-)
+@pytest.mark.parametrize(("name", "hint"), [("relation-ippo", "spread-relation-ippo?"), ("0", "play lists all")])
 def test_an_unknown_name_is_answered_in_one_line(name, hint, capsys):
     assert main(["play", name]) == 2
     (line,) = capsys.readouterr().err.splitlines()
