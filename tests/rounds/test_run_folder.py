@@ -189,7 +189,7 @@ def test_manual_evaluation_may_change_task_if_playable(marless):
     for setting, message in (
         ("task.options.signals=4", "other classes or sides than first was trained with"),
         ("task.options.horison=3", "task.options: there is no horison here"),
-        ("stop.rounds=9", "stop.rounds=9: policies are what they are; only task.* can be set anew"),
+        ("stop.rounds=9", "policies are what they are; only task.* and evaluation.greedy can be set anew"),
     ):
         (said,) = [line for line in marless("evaluate", "first", setting).err if line.startswith("marless: ")]
         assert message in said
