@@ -29,7 +29,7 @@ def test_study_continues_and_its_settings_are_compared(small, home):
     assert compared.plot().axes[0].get_xlabel() == "environment steps" and len(repr(compared.comparison)) < 1_000
     assert compared.left_out == {} and (home / "tables" / "compare.md").is_file()
     pair = marless.compare(*(marless.open_run(f"rates/runs/lr-{lr}-s1") for lr in (0.001, 0.003))).comparison
-    # One seed per arm gives no interval, so no difference can be stated.
+    # One seed per arm gives no interval and so no difference.
     assert (pair.equal[1].against.difference.ci95, pair.equal[1].against.verdict) == (None, "cannot tell")
 
 

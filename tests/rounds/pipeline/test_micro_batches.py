@@ -1,4 +1,4 @@
-"""Rounds that are summed by micro-batch have the same bytes, wherever and whenever the sums are made."""
+"""Rounds that are summed by micro-batch have the same bytes, at any place and time of the sums."""
 
 import pytest
 from driver import CONTROLLER, SMALL

@@ -1,4 +1,4 @@
-"""A run with a missing, empty or old ledger is refused: it is neither started again nor played."""
+"""A run with a missing, empty or old ledger is refused. No command starts it again or plays it."""
 
 import json
 import shutil
