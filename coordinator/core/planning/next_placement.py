@@ -218,11 +218,11 @@ def rollout_bytes(spec: EnvSpec, steps: int, episodes: int) -> float:
 def round_price(plan: Plan, state: State) -> RoundPrice:
     """Return the list price of the coming round, for rules that change weights. It depends on no clock or bill.
 
-    The price is for a round of the present team. If the scaling rule reads the placement, the configured placement
-    counts, otherwise the overhead of the MARLess paper's decomposition."""
+    The price is for a round of the present team. If the scaling rule reads the placement or spends, the configured
+    placement counts, otherwise the overhead of the MARLess paper's decomposition."""
     config = plan.config
     assert state.team is not None
-    if SCALING_RULES[config.scaling.rule].floor is None:
+    if (scaling := SCALING_RULES[config.scaling.rule]).floor is None and not scaling.spends:
         stages, storage = spec_of(plan).stages, config.pricing.storage
         return RoundPrice(list_overhead(plan.prices, len(state.env_spec.agents), stages, storage))
     groups = state.team.groups
