@@ -40,7 +40,8 @@ class ListOfArms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     seeds: str
     settings: list[str]
-    arms: dict[str, list[str]]
+    # No arms: each set of the file is one.
+    arms: dict[str, list[str]] = {}
     baselines: dict[str, Baseline] = {}
     # Greedy returns of evaluations during training.
     targets: list[float] = []
@@ -77,7 +78,7 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         length = [] if steps is None else [f"stop.env_steps={steps}"]
         rows = [
             *((name, form.settings, form) for name, form in study.baselines.items()),
-            *((name, names, None) for name, names in study.arms.items()),
+            *((name, names, None) for name, names in (study.arms or {name: [name] for name in self.sets}).items()),
         ]
         return [
             self._arm(study, name, self._spelled(study.settings + names) + length, one) for name, names, one in rows
