@@ -55,13 +55,13 @@ def read() -> dict[str, Any]:
     return stored
 
 
-def play(task: EnvTask, episodes: int, opponents: int | None = None) -> dict[str, Any]:
+def play(task: EnvTask, episodes: int, opponents: int | None = None, num_envs: int = NUM_ENVS) -> dict[str, Any]:
     """At least `episodes` whole episodes. The same number of every environment counts, so that short ones do not count
     more often. Rewards of the side `opponents` are left out."""
-    environment = make(task, NUM_ENVS)
+    environment = make(task, num_envs)
     rng = generator(SEED, "random-play", task.name)
-    seen, each = environment.reset(rng), -(-episodes // NUM_ENVS)
-    returns, ended = Episodes(NUM_ENVS, len(environment.spec.agents)), np.zeros(NUM_ENVS, int)
+    seen, each = environment.reset(rng), -(-episodes // num_envs)
+    returns, ended = Episodes(num_envs, len(environment.spec.agents)), np.zeros(num_envs, int)
     while ended.min() < each:
         step = environment.step(tuple(_actions(rng, kind, seen, n) for n, kind in enumerate(environment.spec.classes)))
         returns.add(step, ended < each)

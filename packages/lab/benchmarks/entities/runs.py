@@ -31,6 +31,8 @@ from marless.reports.statistics import adjusted_rand
 
 # The program of a run: the product, and the loops of the baseline.
 PROGRAM = (*provenance.COMPUTING, "benchmarks/baseline")
+# Environments that only these runs have.
+TASKS = ENTRY_POINT + ENTRY_POINTS
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,7 +126,7 @@ def _baseline(arm: Arm, form: Baseline, seed: int, settings: list[str]) -> dict[
 def _marless(arm: Arm, seed: int, settings: list[str], workers: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="entities-") as text:
         folder = Path(text)
-        variables, began = environment_with(folder / "site", ENTRY_POINT + ENTRY_POINTS), time.time()
+        variables, began = environment_with(folder / "site", TASKS), time.time()
         words = command(workers, f"seed={seed}", *settings)
         subprocess.run(words, check=True, cwd=folder, env=variables, stdout=subprocess.DEVNULL)
         run = folder / "runs" / NAME
