@@ -79,9 +79,11 @@ def play(task: EnvTask, episodes: int, opponents: int | None = None, num_envs: i
 
 
 def _actions(rng: np.random.Generator, kind: AgentClass, seen: Observation, index: int) -> ActionArray:
-    """Legal choices with equal probability, ``[E, n]``."""
-    shape = (NUM_ENVS, len(kind.agents), kind.actions)
-    noise = rng.random(shape)
+    """Legal choices ``[E, n]``, or continuous actions ``[E, n, A]``, with equal probability."""
+    noise = rng.random((len(seen.alive), len(kind.agents), kind.actions))
+    if kind.continuous:
+        low, high = np.array(kind.low), np.array(kind.high)
+        return (low + noise * (high - low)).astype(np.float32)
     if seen.masks is not None:
         noise = np.where(seen.masks[index], noise, -1.0)
     choice: ActionArray = noise.argmax(axis=-1)
