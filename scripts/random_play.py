@@ -83,7 +83,8 @@ def _actions(rng: np.random.Generator, kind: AgentClass, seen: Observation, inde
     noise = rng.random((len(seen.alive), len(kind.agents), kind.actions))
     if kind.continuous:
         low, high = np.array(kind.low), np.array(kind.high)
-        return (low + noise * (high - low)).astype(np.float32)
+        force: ActionArray = (low + noise * (high - low)).astype(np.float32)
+        return force
     if seen.masks is not None:
         noise = np.where(seen.masks[index], noise, -1.0)
     choice: ActionArray = noise.argmax(axis=-1)
