@@ -1,9 +1,10 @@
-"""Rewards by hand of three environments from imagination."""
+"""Rewards by hand of three environments from imagination, and random play in these and an outsider's."""
 
 import numpy as np
 import pytest
 
 from benchmarks.imagined import raft, ring_road, vault
+from benchmarks.outsider import buckets, kettle, locks
 from marless.functions.environments.base import EnvTask
 from marless.testing.environment_trial import hold
 
@@ -36,7 +37,8 @@ def test_raft_reward_is_distance_moved_and_turned(force, paid):
     assert game.step((np.array([[force]], np.float32),)).rewards[0, 0] == pytest.approx(paid)
 
 
-@pytest.mark.parametrize("module", [raft, ring_road, vault])
-def test_random_play_finds_no_fault(module):
-    trial = hold(module.make(EnvTask(name="imagined/any"), 4))
-    assert (trial.fault, trial.outside) == ("", "")
+@pytest.mark.parametrize("module", [buckets, kettle, locks, raft, ring_road, vault])
+def test_random_play_repeats_without_a_fault(module):
+    task = EnvTask(name="imagined/any")
+    trial = hold(module.make(task, 4), lambda: module.make(task, 4))
+    assert (trial.fault, trial.outside, trial.unseeded, trial.leftover) == ("", "", "", "")

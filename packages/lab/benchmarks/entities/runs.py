@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
+from benchmarks import imagined, outsider
 from benchmarks.baseline.measure import share_of_passes
 from benchmarks.entities.permuted import ENTRY_POINT
 from benchmarks.entities.registered import Arm, Baseline
-from benchmarks.imagined import ENTRY_POINTS
 from benchmarks.launch import environment_with, measured
 from benchmarks.training import NAME, command
 from marless.coordinator.config.loading import load
@@ -32,7 +32,7 @@ from marless.reports.statistics import adjusted_rand
 # The program of a run: the product, and the loops of the baseline.
 PROGRAM = (*provenance.COMPUTING, "benchmarks/baseline")
 # Environments that only these runs have.
-TASKS = ENTRY_POINT + ENTRY_POINTS
+TASKS = ENTRY_POINT + imagined.ENTRY_POINTS + outsider.ENTRY_POINTS
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
