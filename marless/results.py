@@ -54,6 +54,7 @@ def evaluate(
     episodes: int | None = None,
     workers: int | None = None,
     task: Mapping[str, Any] | None = None,
+    greedy: bool | None = None,
     trust: bool = False,
 ) -> EvaluationResult:
     """Play the run's own task."""
@@ -73,28 +74,30 @@ def evaluate(
     episodes: int | None = None,
     workers: int | None = None,
     task: Mapping[str, Any] | None = None,
+    greedy: bool | None = None,
     against: str | Sequence[str] = (),
     trust: bool = False,
 ) -> EvaluationResult | CrossEvaluation:
-    """Play a run's newest policies greedily on fresh start states. Returns are undiscounted.
+    """Play a run's newest policies on fresh start states. Returns are undiscounted.
 
     Args:
         run: the run, its name or its folder.
         episodes: the number of episodes. The default is the number of the run's final evaluation.
         workers: worker processes. The default is one per core.
         task: keys of the task that differ from training.
+        greedy: play the most probable actions. With False, actions are sampled. The default is ``evaluation.greedy``.
         against: opponents of each side if agents compete: ``random``, ``scripted``, or the policies of a run or a file.
         trust: a run that another person made may run the code that its configuration names. This is remembered.
 
     Raises `UserError` if the run has no policies, or they do not fit the task.
     """
     if not against:
-        return Run(run).evaluate(episodes=episodes, workers=workers, task=task, trust=trust)
+        return Run(run).evaluate(episodes=episodes, workers=workers, task=task, greedy=greedy, trust=trust)
     from marless.runs import cross_evaluation
     from marless.views import cell_progress
 
-    if task:
-        raise UserError("against plays the task of the run: leave task away")
+    if task or greedy is False:
+        raise UserError("against plays the task of the run with greedy actions: leave task and greedy away")
     with cell_progress() as progress:
         return cross_evaluation.plays(
             playable(run, trust), [against] if isinstance(against, str) else against, episodes, progress

@@ -134,10 +134,11 @@ class Run:
         episodes: int | None = None,
         workers: int | None = None,
         task: Mapping[str, Any] | None = None,
+        greedy: bool | None = None,
         trust: bool = False,
     ) -> "EvaluationResult":
-        """Play the newest policies greedily on fresh start states. Returns are undiscounted. As `marless.evaluate`. A
-        notebook shows how many episodes are over.
+        """Play the newest policies on fresh start states. Returns are undiscounted. As `marless.evaluate`. A notebook
+        shows how many episodes are over.
         """
         from marless.coordinator.config.loading import overrides
         from marless.runs import evaluation
@@ -145,7 +146,8 @@ class Run:
         from marless.views import cell_progress
 
         with cell_progress() as progress:
-            settings = list(overrides({"task": task or {}}))
+            acting = {} if greedy is None else {"greedy": f"{greedy}".lower()}
+            settings = list(overrides({"task": task or {}, "evaluation": acting}))
             return evaluation.evaluate(playable(self, trust), workers, episodes, settings, progress)
 
     @short_errors(path="out")

@@ -52,7 +52,7 @@ class EvaluationResult(ShownResult, msgspec.Struct, frozen=True, kw_only=True):
     def headline(self) -> str:
         """Return the run, its policies and the mean return."""
         episodes = f"{self.returns.episodes:,} episodes on fresh start states"
-        acting = "sampled actions" if _SAMPLED in self.settings else "greedy"
+        acting = "sampled actions" if _SAMPLED in map(str.lower, self.settings) else "greedy"
         parts = [f"{self.run}, policies of round {self.round:,}, {acting}", episodes, *self.settings]
         return f"{', '.join(parts)}: return {plus_minus(self.returns)}"
 

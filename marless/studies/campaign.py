@@ -103,6 +103,7 @@ class CampaignView:
 
     def show_log_failure(self, run: StudyRun, logger: str, problem: str) -> None:
         """A logger failed, for the first time in this command and for this run."""
+        self.tell(f"{run.name} has no log in {logger} any more, other runs may follow: {problem}; training goes on")
 
     def remark(self, run: StudyRun, text: str) -> None:
         """Tasks of the run did something to their processes, for the first time in this command."""

@@ -13,7 +13,6 @@ from marless.reports.text import money, seconds
 from marless.signals import Signals
 from marless.studies.campaign import Campaign
 from marless.studies.study_run import StudyRun
-from marless.views.study_views import unlogged_line
 
 
 class AblationLines(AblationView):
@@ -54,9 +53,6 @@ class AblationLines(AblationView):
             say(f"{start}FAILED: {failure}")
             return
         say(f"{start}return {figure(result.final_return):>8}   {money(result.dollars):>9}   {seconds(result.seconds)}")
-
-    def show_log_failure(self, run: StudyRun, logger: str, problem: str) -> None:
-        note(unlogged_line(run, logger, problem))
 
     def tell(self, text: str) -> None:
         note(text)

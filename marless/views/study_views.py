@@ -49,15 +49,11 @@ class LiveTable(CampaignView):
     def show_halving(self, decision: Halved) -> None:
         self._remark = halving_line(decision)
 
-    def show_log_failure(self, run: StudyRun, logger: str, problem: str) -> None:
-        """Prints above the table, where it stays."""
-        self._surface.print(Text(visible_line(unlogged_line(run, logger, problem)), "yellow"))
-
     def remark(self, run: StudyRun, text: str) -> None:
-        """Prints above the table, where it stays."""
         self.tell(f"{run.name}: {text}")
 
     def tell(self, text: str) -> None:
+        """Prints above the table, where it stays."""
         self._surface.print(Text(visible_line(text), "yellow"))
 
     def look(self, campaign: Campaign) -> None:
@@ -131,9 +127,6 @@ class PlainLines(CampaignView):
     def show_halving(self, decision: Halved) -> None:
         say(halving_line(decision))
 
-    def show_log_failure(self, run: StudyRun, logger: str, problem: str) -> None:
-        note(unlogged_line(run, logger, problem))
-
     def remark(self, run: StudyRun, text: str) -> None:
         note(f"{run.name}: {text}")
 
@@ -192,11 +185,6 @@ def halving_line(decision: Halved) -> str:
     """Return a line about the decisions of a comparison."""
     parts = [("go on", decision.promoted), ("stopped", decision.stopped)]
     return f"after round {decision.rung}: " + "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
-
-
-def unlogged_line(run: StudyRun, logger: str, problem: str) -> str:
-    """That a logger failed in a run, and maybe in others."""
-    return f"{run.name} has no log in {logger} any more, other runs may follow: {problem}; training goes on"
 
 
 def unlogged_runs(folder: Path, runs: Sequence[StudyRun]) -> Iterator[str]:

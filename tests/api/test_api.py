@@ -84,9 +84,11 @@ def test_a_run_is_trained_read_played_and_resumed(small):
     assert played == run.evaluate(episodes=6)
     assert repr(played).startswith("<EvaluationResult: one, policies of round ")
     assert f"{played.returns.mean:.2f}</td>" in played._repr_html_() and "agent_2</td>" in played._repr_html_()
-    whole, short = run.evaluate(episodes=6), run.evaluate(episodes=6, task={"options": {"max_cycles": 1}})
-    assert whole.returns.mean < short.returns.mean < 0  # every step costs
-    assert whole.returns.episodes == 6 and run.folder == run.path
+    short = run.evaluate(episodes=6, task={"options": {"max_cycles": 1}})
+    assert played.returns.mean < short.returns.mean < 0  # every step costs
+    assert played.returns.episodes == 6 and run.folder == run.path
+    sampled, greedy = (marless.evaluate(run, episodes=6, greedy=value) for value in (False, True))
+    assert "sampled actions" in sampled.headline and greedy.returns == played.returns != sampled.returns
     saved = marless.load_policy(run.policy().save("team.zip"))
     games = saved.play(marless.environments.as_pettingzoo("mpe/simple_spread"), episodes=2)
     again = marless.load_policy(run.policy().save("team"))
@@ -112,12 +114,6 @@ def test_quiet_run_prints_nothing_and_other_like_command(small, capsys):
     assert capsys.readouterr() == ("", "")
     run = marless.train(small)
     assert f"run {run.name}" in capsys.readouterr().out
-
-
-def test_curve_is_figure_and_metrics_are_rows(small):
-    run = marless.train(small, quiet=True)
-    assert run.plot().axes[0].get_xlabel() == "environment steps"
-    assert {"round", "return_mean", "dollars"} <= run.metrics()[0].keys()
 
 
 def test_result_is_exported_reported_and_cross_played(small):
@@ -158,7 +154,10 @@ def test_run_row_policies_and_picture_are_shown(small, home):
     gone = marless.Run("runs/gone")
     assert (repr(gone), gone._repr_html_()) == ("<Run runs/gone: it cannot be read>", None)
     assert run.plot()._repr_png_().startswith(b"\x89PNG")
-    assert run.plot().axes[0].get_title(loc="left") == "mappo on mpe/simple_spread, seed 1"
+    axes = run.plot().axes[0]
+    assert axes.get_title(loc="left") == "mappo on mpe/simple_spread, seed 1"
+    assert axes.get_xlabel() == "environment steps"
+    assert {"round", "return_mean", "dollars"} <= run.metrics()[0].keys()
 
 
 def test_run_reads_files_by_name_or_folder(small):
@@ -276,6 +275,7 @@ def test_errors_are_one_line(small):
         "functions that take the row of a round": lambda: marless.train(small, callbacks=["stop_early"]),
         "write @marless.environment alone, above a class": lambda: marless.environment("meadow"),
         "Team is no run: .* folder; policies play by": lambda: marless.evaluate(type("Team", (), {"play": None})()),
+        "leave task and greedy away": lambda: marless.evaluate("one", against="random", greedy=False),
         "PPO has no stage loss; its stages are postprocess": lambda: marless.algorithms.ppo_variant(loss=print),
     }.items():
         with pytest.raises((marless.ConfigError, marless.UserError, ValueError), match=says):
