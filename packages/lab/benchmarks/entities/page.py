@@ -11,6 +11,9 @@ from benchmarks.entities.registered import load
 from benchmarks.entities.runs import Run
 from benchmarks.entities.table import text
 from benchmarks.launch import ROOT
+from benchmarks.plan import table as plan_table
+from benchmarks.plan.registered import load as load_plan
+from benchmarks.plan.registered import read as read_plan
 from benchmarks.records import json_lines
 
 RESULTS = ROOT / "docs" / "results"
@@ -25,15 +28,23 @@ def lists_of(name: str, runs: Sequence[Run]) -> str:
 
 def page(name: str, tables_of: Callable[[str, Sequence[Run]], str] = lists_of) -> str:
     """Return the page of that name with the tables of its record."""
-    path = RESULTS / f"{name}.md"
-    before, rest = path.read_text(encoding="utf-8").split(_BEGIN)
-    runs = json_lines.read(path.with_suffix(".jsonl"), Run)
-    return f"{before}{_BEGIN}\n\n{tables_of(name, runs)}\n\n{_END}{rest.split(_END)[1]}"
+    return with_tables(name, tables_of(name, json_lines.read(RESULTS / f"{name}.jsonl", Run)))
+
+
+def with_tables(name: str, tables: str) -> str:
+    """Return the page of that name with other tables."""
+    before, rest = (RESULTS / f"{name}.md").read_text(encoding="utf-8").split(_BEGIN)
+    return f"{before}{_BEGIN}\n\n{tables}\n\n{_END}{rest.split(_END)[1]}"
+
+
+def _plan() -> str:
+    return with_tables("plan", plan_table.text(load_plan(), read_plan(RESULTS / "plan.jsonl")))
 
 
 PAGES: dict[Path, Callable[[], str]] = {
     **{RESULTS / f"{name}.md": partial(page, name) for name in ("entities", "games", "roles", "teams")},
     RESULTS / "defaults.md": partial(page, "defaults", defaults_table.text),
+    RESULTS / "plan.md": _plan,
 }
 
 
