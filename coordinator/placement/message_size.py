@@ -50,6 +50,6 @@ def sampling_bytes(rollouts: int, rollout_episodes: int, agents: int) -> float:
 
 def learning_bytes(stages: int, groups: int, agents: int, table_bytes: float, sharing: int = 0) -> float:
     """Return the bytes of the reply to one round's learning. It has metrics of every stage and group, and of `sharing`
-    agents that share networks. It has two tables per agent, `table_bytes` in all."""
+    agents that share networks. It has two tables per agent, `table_bytes` in all, or none."""
     metrics = stages * groups * METRICS_BYTES + sharing * AGENT_METRICS_BYTES
-    return metrics + 2 * agents * TABLE_BYTES + base64_bytes(table_bytes)
+    return metrics + (2 * agents * TABLE_BYTES + base64_bytes(table_bytes) if table_bytes else 0.0)

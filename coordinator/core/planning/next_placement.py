@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.core import memory_bound
+from marless.coordinator.core.controller import summaries
 from marless.coordinator.core.planning.played_round import play
 from marless.coordinator.core.rounds import agents_learned_from, fragments, rollout_steps, spec_of, undisturbed
 from marless.coordinator.core.state import Plan, State
@@ -26,7 +26,6 @@ from marless.coordinator.placement.placement_rules import (
     halves_of,
     list_overhead,
 )
-from marless.coordinator.rules import similarity
 from marless.coordinator.rules.scaling import SCALING_RULES
 from marless.coordinator.rules.sharing import SHARING_MODES
 from marless.functions.environments.base import EnvSpec
@@ -113,7 +112,7 @@ def workload(plan: Plan, state: State) -> RoundWorkload:
         width=plan.platform.concurrency,
         tensor_bytes=_PASSED_BYTES * steps * state.controller.rollouts * agents_learned_from(plan, state, state.groups),
         sums_bytes=_sums_bytes(plan, state),
-        table_bytes=_table_bytes(plan.config, state.env_spec),
+        table_bytes=_table_bytes(plan, state),
         rollout_episodes=episodes,
         regroups=SHARING_MODES[plan.config.sharing.rule].switches,
         replays=plan.config.algorithm.replayed_steps > 0,
@@ -193,14 +192,13 @@ def coordination(plan: Plan, state: State) -> CoordinationCost:
     return coordination_cost.detached(latency, state.item_bytes)
 
 
-def _table_bytes(config: RunConfig, spec: EnvSpec) -> int:
-    """Return the most bytes of the tables that learners report of all agents in a round."""
-    is_compared = (
-        SHARING_MODES[config.sharing.rule].switches and similarity.DISTANCES[config.sharing.distance].needs == "density"
-    )
-    density = DENSITY_SAMPLES * DENSITY_DIMENSIONS if is_compared else 0
+def _table_bytes(plan: Plan, state: State) -> int:
+    """Return the most bytes of the tables of all agents that learners report in the coming round."""
+    names, spec = summaries(plan.config, state.controller), state.env_spec
     outputs = sum(len(kind.agents) * kind.actions * (1 + kind.continuous) for kind in spec.classes)
-    return 4 * (COMPARED_OBSERVATIONS * outputs + density * len(spec.agents))
+    behaviour = COMPARED_OBSERVATIONS * outputs if "behaviour" in names else 0
+    density = DENSITY_SAMPLES * DENSITY_DIMENSIONS * len(spec.agents) if "density" in names else 0
+    return 4 * (behaviour + density)
 
 
 def rollout_bytes(spec: EnvSpec, steps: int, episodes: int) -> float:

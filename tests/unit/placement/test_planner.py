@@ -696,8 +696,8 @@ def test_answers_that_leave_the_region_are_paid_for():
         for inline_objects in (False, True)
     )
     # The trajectories have 3,000 bytes and the state 1,200. Their headers have the reports of sampling (2,198 bytes)
-    # and learning (3,840 + 384). All are in base64, at $0.09 a GB, and made again after losses.
-    base64_bytes = (4200 + 2198 + 4224) * 4 / 3
+    # and learning (3,840). All are in base64, at $0.09 a GB, and made again after losses.
+    base64_bytes = (4200 + 2198 + 3840) * 4 / 3
     assert inlined.coordination == pytest.approx(1.05 * (stored.coordination + base64_bytes * 0.09 / 2**30), abs=1e-10)
 
 
@@ -736,6 +736,7 @@ def test_the_first_two_rounds_explore():
     assert explore(0, replace(TWO, rollouts=50), TERMS).rollouts_per_invocation == 7
     assert second == explore(1, TWO, TERMS) == round_placement("packed", 3)
     assert plan(7, TWO, {}, TERMS) == second
+    assert plan(1, replace(TWO, rollouts=1), SEEN, TERMS, explore(0, replace(TWO, rollouts=1), TERMS)).rule == "whole"
 
 
 def test_exploration_near_timeout_is_omitted():
