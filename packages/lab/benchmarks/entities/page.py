@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.entities import defaults_table
+from benchmarks.entities import ceiling_table, defaults_table
 from benchmarks.entities.registered import load
 from benchmarks.entities.runs import Run
 from benchmarks.entities.table import text
@@ -43,6 +43,7 @@ def _plan() -> str:
 
 PAGES: dict[Path, Callable[[], str]] = {
     **{RESULTS / f"{name}.md": partial(page, name) for name in ("entities", "games", "roles", "teams")},
+    RESULTS / "ceiling.md": partial(page, "ceiling", ceiling_table.text),
     RESULTS / "defaults.md": partial(page, "defaults", defaults_table.text),
     RESULTS / "plan.md": _plan,
 }
