@@ -1,4 +1,4 @@
-"""The tables of the ceiling: what each schedule costs on the seeds that choose, and the chosen two on the others."""
+"""The tables of the ceiling: one row for each task, and the comparison of the two chosen arms."""
 
 from collections.abc import Sequence
 from statistics import geometric_mean
