@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from marless.cloud.accounts import Caller
-from marless.coordinator.pricing.bill import total
+from marless.coordinator.pricing.bill import Line, total
 from marless.coordinator.pricing.idle_cost import IdleStack, idle_month
-from marless.coordinator.pricing.prices import Prices, load_prices, priced_as
+from marless.coordinator.pricing.prices import load_prices, priced_as
 from marless.functions.resources.settings import Resource
 from marless.infra.deployment import IMAGE_SUFFIX, ROLES, Change, Deployment, template
 from marless.infra.deployment.resource_functions import PARAMETER, of_parameter
@@ -32,7 +32,8 @@ def before(
     """Return lines about the resources to create or update, their place, and their idle cost per month."""
     resources = of_parameter(parameters.get(PARAMETER, ""))
     there = deployment.resources if deployment else {}
-    standing, prices = standing_of(parameters, image=bool(torch.names)), load_prices(priced_as(region))
+    prices = load_prices(priced_as(region))
+    month = idle_month(prices, standing_of(parameters, image=bool(torch.names)))
     rows = [
         ("account", f"{who.account}, {region}, as {who.arn.rpartition(':')[2]}"),
         ("stack", f"{stack}, {'exists: functions are updated, runs and their data stay' if deployment else 'new'}"),
@@ -42,9 +43,13 @@ def before(
         *((name, _resource_text(resource)) for name, resource in resources.items()),
         *((name, "removed; runs in progress that ask it cannot go on") for name in there if name not in resources),
         ("concurrency", f"{free:,} functions at once in this account{_few(free)}"),
-        ("idle cost", f"{_idle(standing, prices)}; training is extra ({program_name()} estimate)"),
+        (
+            "idle cost",
+            f"{money(float(total(month)))} per month at list prices of {prices.region}, without the free tier;"
+            f" training is extra ({program_name()} estimate)",
+        ),
     ]
-    costs = table(("", "", ""), _lines(standing, prices)).splitlines()[1:]
+    costs = table(("", "", ""), _lines(month)).splitlines()[1:]
     return "\n".join([*(f"{label:<11} {text}" for label, text in rows), *(" " * 12 + cost for cost in costs)])
 
 
@@ -92,16 +97,10 @@ def _learner(deployment: Deployment | None, torch: TorchUsers) -> str:
     return f"{packaging}; runs in progress cannot go on, because their learner, {old_packaging}, is removed"
 
 
-def _idle(standing: IdleStack, prices: Prices) -> str:
-    lines = idle_month(prices, standing)
-    return f"{money(float(total(lines)))} per month at list prices of {prices.region}, without the free tier"
-
-
-def _lines(standing: IdleStack, prices: Prices) -> list[tuple[str, str, str]]:
-    lines = idle_month(prices, standing)
+def _lines(month: Sequence[Line]) -> list[tuple[str, str, str]]:
     return [
         (line.name, money(float(line.dollars)), f"{line.quantity:,.{3 if line.quantity < 1 else 0}f} {line.unit}")
-        for line in lines
+        for line in month
         if line.dollars
     ]
 

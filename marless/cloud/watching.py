@@ -1,6 +1,7 @@
 """Follows a run in the cloud until it ends, then downloads its files and policies."""
 
 import time
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -88,8 +89,8 @@ class Watch:
         if line.evaluation is not None:
             self._check_plateau()
 
-    def _check_plateau(self) -> None:
-        if warning := self._plateau_monitor.look():
+    def _check_plateau(self, final: Sequence[float] = ()) -> None:
+        if warning := self._plateau_monitor.look(final):
             self._view.remark(f"round {self._last_round:5d}  {warning}")
 
     def _finish(self, state: State, problem: str) -> Ending:
@@ -99,7 +100,7 @@ class Watch:
         status = "interrupted" if state.status == "running" else state.status
         documents = Documents(self._folder, self._plan, self._identity, self._backend.storage)
         results = documents.complete(state, measurements, status)
-        self._check_plateau()  # the last evaluation is in no round line
+        self._check_plateau(state.final)  # the last evaluation is in no round line
         self._log.finish(results)
         self._view.finish(self._plan, results, self._folder.name, str(self._folder.path))
         if state.status == "finished":

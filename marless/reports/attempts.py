@@ -43,8 +43,9 @@ class AttemptLog:
         if not records:
             return
         self._left -= len(records)
+        shortened: dict[str, tuple[()]] = {"actions": ()} if self._left_bytes <= 0 else {}
         lines = [
-            to_json(replace(each, asked_at=since + each.asked_at, ended_at=since + each.ended_at, **self._shortened))
+            to_json(replace(each, asked_at=since + each.asked_at, ended_at=since + each.ended_at, **shortened))
             for each in records
         ]
         self._left_bytes -= sum(map(len, lines))
@@ -54,10 +55,6 @@ class AttemptLog:
             self._start = b""
         except OSError:
             self._left = 0
-
-    @property
-    def _shortened(self) -> dict[str, tuple[()]]:
-        return {"actions": ()} if self._left_bytes <= 0 else {}
 
 
 def read(path: Path) -> list[AttemptRecord]:

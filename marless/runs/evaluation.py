@@ -1,6 +1,6 @@
 """The newest policies of a run on fresh start states."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 import msgspec
@@ -98,12 +98,11 @@ def evaluate(
     return _result(plan, state, played_settings, [reply for reply, _ in replies])
 
 
-def _own_options(config: RunConfig, settings: Sequence[str]) -> Iterator[str]:
+def _own_options(config: RunConfig, settings: Sequence[str]) -> list[str]:
     chosen_keys = {text.partition("=")[0] for text in settings}
     options = overrides({"task": {"options": redact_settings(config.evaluation.options)}})
-    for text in (*options, *([] if config.evaluation.greedy else [_SAMPLED])):
-        if text.partition("=")[0] not in chosen_keys:
-            yield text
+    own_settings = [*options, *([] if config.evaluation.greedy else [_SAMPLED])]
+    return [text for text in own_settings if text.partition("=")[0] not in chosen_keys]
 
 
 def _result(plan: Plan, state: State, settings: tuple[str, ...], replies: list[EvaluateReply]) -> EvaluationResult:

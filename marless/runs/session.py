@@ -171,7 +171,7 @@ class Session:
             self._documents.interim(self.state, self._measure(), self._plateau_monitor.plateau)
 
     def _warn_of_plateau(self) -> None:
-        if warning := self._plateau_monitor.look():
+        if warning := self._plateau_monitor.look(self.state.final):
             self._view.remark(f"round {self.state.round:5d}  {warning}")
 
     def end(self) -> Ending:

@@ -107,6 +107,7 @@ class CampaignView:
 
     def remark(self, run: StudyRun, text: str) -> None:
         """Tasks of the run did something to their processes, for the first time in this command."""
+        self.tell(f"{run.name}: {text}")
 
     def tell(self, text: str) -> None:
         """Workers of other machines have come or gone, or were refused."""

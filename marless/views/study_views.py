@@ -49,9 +49,6 @@ class LiveTable(CampaignView):
     def show_halving(self, decision: Halved) -> None:
         self._remark = halving_line(decision)
 
-    def remark(self, run: StudyRun, text: str) -> None:
-        self.tell(f"{run.name}: {text}")
-
     def tell(self, text: str) -> None:
         """Prints above the table, where it stays."""
         self._surface.print(Text(visible_line(text), "yellow"))
@@ -126,9 +123,6 @@ class PlainLines(CampaignView):
 
     def show_halving(self, decision: Halved) -> None:
         say(halving_line(decision))
-
-    def remark(self, run: StudyRun, text: str) -> None:
-        note(f"{run.name}: {text}")
 
     def tell(self, text: str) -> None:
         note(text)

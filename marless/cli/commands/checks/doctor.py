@@ -44,9 +44,10 @@ def run(options: Namespace) -> int:
 
         say_text(shellcode(["marless"], shell=options.completion))
         return 0
+    backends = {name: registry.lookup(name).readiness() for name in registry.BACKENDS}
     if options.json:
         has_extra = {name: extras.is_installed(name) for name in extras.EXTRAS}
-        say_json({"machine": dict(_machine()), "extras": has_extra, "backends": _backends()})
+        say_json({"machine": dict(_machine()), "extras": has_extra, "backends": backends})
         return 0
     machine = [(name, line) for row in _machine() for name, _, line in _wrapped((row[0], "", row[1]))]
     say_text(table(("this machine", ""), machine))
@@ -61,7 +62,7 @@ def run(options: Namespace) -> int:
         )
     )
     say("", *_commands([name for name in extras.EXTRAS if not extras.is_installed(name)]))
-    rows = [row for name, readiness in _backends().items() for row in _rows(name, readiness)]
+    rows = [row for name, readiness in backends.items() for row in _rows(name, readiness)]
     say("")
     say_text(table(("back-end", "", ""), [line for row in rows for line in _wrapped(row)]))
     return 0
@@ -79,10 +80,6 @@ def _machine() -> list[tuple[str, str]]:
         ("program", compared.program),
         ("processor", compared.processor),
     ]
-
-
-def _backends() -> dict[str, Readiness]:
-    return {name: registry.lookup(name).readiness() for name in registry.BACKENDS}
 
 
 def _commands(missing: Sequence[str]) -> Iterator[str]:
