@@ -49,8 +49,9 @@ def main() -> None:
             records += _pairs(task, seed)
             json_lines.write(options.record, records)
         if not options.pairs:
-            records += train_plans(file, task, records, WAITING)
-            json_lines.write(options.record, records)
+            for run in train_plans(file, task, tuple(records), WAITING):
+                records.append(run)
+                json_lines.write(options.record, records)
     print(text(file, records), written_by(), sep="\n\n")
 
 

@@ -78,8 +78,8 @@ def measure(file: File, seed: int, task: str, say: Callable[[str], None]) -> lis
     say(f"{len(plan.offers)} offers, {plan.offers[0].text} to {plan.offers[-1].text}")
     for offer in plan.offers:
         placements.add(name_of(offer), words_of(offer.settings))
-    for name, constant in file.constants.items():
-        placements.add(name, [_share(word, config.actors.rollouts) for word in constant])
+    for name, constant in constants_of(file, config.actors.rollouts).items():
+        placements.add(name, constant)
     usual = placements.ends(target, _WITHOUT_TAILS)
     draws = [draw(file, seed, task, number) for number in range(file.deadlines)]
     origin = Origin(
@@ -141,6 +141,11 @@ def name_of(offer: PlacementOffer) -> str:
 def words_of(settings: Mapping[str, object]) -> list[str]:
     """Return the settings as a command takes them."""
     return [f"{key}={value if isinstance(value, str) else toml_value(value)}" for key, value in settings.items()]
+
+
+def constants_of(file: File, rollouts: int) -> dict[str, list[str]]:
+    """Return the settings of the constants for a task with so many rollouts."""
+    return {name: [_share(word, rollouts) for word in words] for name, words in file.constants.items()}
 
 
 def _share(word: str, rollouts: int) -> str:

@@ -11,6 +11,16 @@ from marless.reports.text import markdown_table
 # The bars: the share of deadlines, dollars against the best in hindsight, and misses or dollars of the best constant.
 MET, DEAR, CONSTANT_MISSES, CONSTANT_DEAR = 0.95, 1.10, 0.25, 1.5
 _LATE = math.inf
+_ABOUT = """\
+`marless plan` chose a placement for each deadline. Each pair has its own account with other tails: log-normal waits
+for storage and invocations, and Pareto starts. The planner knows the medians alone. The account is the simulator
+with these tails, on a virtual clock. It shares the durations of tasks with the planner. In three of four tasks
+rollouts wait, as if a simulator ran elsewhere.
+
+Nothing replans while a run goes. A refused pair counts as missed. The best in hindsight is the cheapest among all
+offers and constants that met the deadline. The last table has real trainings of the chosen plans and of the
+constants. Those in the emulated account had requests with injected waits, uniform up to 0.1 s, and this machine's
+starts. Their seconds are of a busy machine."""
 Choice = Callable[[Pair], str]
 
 
@@ -21,7 +31,7 @@ def text(file: File, records: Sequence[Record]) -> str:
     if not pairs:
         return "The pairs are registered and have not run yet."
     trained = [one for one in counted if isinstance(one, Trained)]
-    parts = ["### Bars", bars(pairs, trained), "### Arms", arms(pairs), "### Pairs", _pairs(pairs)]
+    parts = [_ABOUT, "### Bars", bars(pairs, trained), "### Arms", arms(pairs), "### Pairs", _pairs(pairs)]
     return "\n\n".join([*parts, *(["### Weights", _weights(trained)] if trained else [])])
 
 
@@ -69,7 +79,7 @@ def bars(pairs: Sequence[Pair], trained: Sequence[Trained]) -> str:
             _verdict(misses >= CONSTANT_MISSES or constant_dear >= CONSTANT_DEAR),
         ),
         (
-            "tasks with one hash over all trained plans",
+            "tasks with one hash over all trained placements",
             f"{len(hashes) - len(several)}",
             f"{len(hashes)}",
             _verdict(not several),
@@ -171,4 +181,4 @@ def _weights(trained: Sequence[Trained]) -> str:
         )
         for one in trained
     ]
-    return markdown_table(("task", "plan", "trained", "seconds", "dollars", "weights"), rows)
+    return markdown_table(("task", "placement", "trained", "seconds", "dollars", "weights"), rows)
