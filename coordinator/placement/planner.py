@@ -77,12 +77,12 @@ def plan(
     """Return the placement of round `round_`.
 
     The first two rounds explore. The others follow `choose`, unless that saves too little over the `current` placement.
-    An exploration near its time-out is skipped. So is a second one that equals the first.
+    An exploration that would come near its time-out is skipped.
     """
     exploring = explore(round_, layout.workload, terms)
     if not is_measured(layout.workload, timings):
         return exploring
-    if round_ < 2 and exploring != current and _within_timeouts(forecast(exploring, layout, timings, terms), terms):
+    if round_ < 2 and _within_timeouts(forecast(exploring, layout, timings, terms), terms):
         return exploring
     best = choose(forecasts(layout, timings, terms))
     current = current and update_rounds(current, layout, terms)

@@ -268,9 +268,12 @@ def test_proposal_beyond_cap_is_abandoned_and_training_continues(step):
 @pytest.mark.parametrize("inline_objects", ["false", "true"])
 @pytest.mark.parametrize("placement", ["auto", "whole", "split", "fused"])
 def test_killed_drivers_give_the_same_run(placement, inline_objects, stride):
-    placed = (f"placement.rule={placement}", f"placement.inline_objects={inline_objects}", "checkpoint_every=3")
-    # With two rollouts `auto` explores two rounds, also after a kill.
-    settings = (*DYNAMIC, *placed, "actors.rollouts=2", "stop.rounds=12")
+    placement_settings = (
+        f"placement.rule={placement}",
+        f"placement.inline_objects={inline_objects}",
+        "checkpoint_every=3",
+    )
+    settings = (*DYNAMIC, *placement_settings, "stop.rounds=12")
     undisturbed = World(make_plan(*settings), alike_replies())
     end = undisturbed.finish()
     for kill in range(2, 70, stride):

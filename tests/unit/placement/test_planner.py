@@ -736,7 +736,6 @@ def test_the_first_two_rounds_explore():
     assert explore(0, replace(TWO, rollouts=50), TERMS).rollouts_per_invocation == 7
     assert second == explore(1, TWO, TERMS) == round_placement("packed", 3)
     assert plan(7, TWO, {}, TERMS) == second
-    assert plan(1, replace(TWO, rollouts=1), SEEN, TERMS, explore(0, replace(TWO, rollouts=1), TERMS)).rule == "whole"
 
 
 def test_exploration_near_timeout_is_omitted():
