@@ -34,7 +34,7 @@ class RoundWorkload:
     the groups as `balanced` packs them. `unfinished_bytes` of a rollout's episodes continue in the next round, 0 if all
     end. `opponent_reads`: the most objects with policies of one checkpoint of a league. Each rollout of a league has
     its own actor. None outside a league. `lag`: the age in rounds of the data that a round learns from. With 1 or more,
-    learners begin together with the actors.
+    learners begin together with the actors. `needs_actors`: one function cannot both play and learn.
     """
 
     agents: int
@@ -58,11 +58,7 @@ class RoundWorkload:
     unfinished_bytes: float = 0.0
     opponent_reads: int | None = None
     lag: int = 0
-
-    @property
-    def needs_actors(self) -> bool:
-        """True if one function cannot both play and learn."""
-        return self.opponent_reads is not None or self.lag > 0
+    needs_actors: bool = False
 
 
 class PlannedTask(NamedTuple):

@@ -8,7 +8,7 @@ from installed_plug_ins import PLUG_INS, write_metadata
 
 SMALL = (
     "marless train task.name=toy/signal actors.num_envs=8 algorithm.hidden=[8] evaluation.episodes=4"
-    " evaluation.final_episodes=4 stop.rounds=2"
+    " evaluation.final_episodes=4 stop.rounds=3"
 )
 
 

@@ -120,6 +120,8 @@ def workload(plan: Plan, state: State) -> RoundWorkload:
         unfinished_bytes=_unfinished_bytes(state.env_spec, num_envs) if fragments(plan, state) else 0.0,
         opponent_reads=max(len(one.policies) for one in state.league.checkpoints) if state.league else None,
         lag=plan.config.pipeline.lag,
+        # An algorithm's own function need not serve a task of `whole`.
+        needs_actors=state.league is not None or plan.config.pipeline.lag > 0 or bool(spec_of(plan).function),
     )
 
 
