@@ -6,15 +6,13 @@ It adds a line to docs/results/defaults.jsonl for each environment that has none
 import os
 import sys
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.entities.registered import Arm, load
-from benchmarks.entities.runs import TASKS, Run, program
+from benchmarks.entities.runs import TASKS, Run, conditions, program
 from benchmarks.launch import ROOT, environment_with
 from benchmarks.records import json_lines
 from marless.coordinator.config.loading import load as config_of
-from marless.reports import provenance
 from scripts import random_play
 
 RECORD = ROOT / "docs" / "results" / "defaults.jsonl"
@@ -45,17 +43,13 @@ def _played(arm: Arm) -> Run:
         arm=NAME,
         seed=random_play.SEED,
         registration=arm.registration,
-        program=program(),
         env_steps=0,
         rate=0.0,
         steps_to={},
         seconds_to={},
         best=values["mean"],
-        commit=provenance.commit(),
-        processor=provenance.machine(),
-        cores=len(os.sched_getaffinity(0)),
-        load=(round(before, 2), round(os.getloadavg()[0], 2)),
-        date=datetime.now(UTC).date().isoformat(),
+        program=program(),
+        **conditions(before),
     )
 
 

@@ -100,13 +100,20 @@ def measure(arm: Arm, seed: int, workers: int = 2) -> Run:
         seed=seed,
         registration=arm.registration,
         program=program(),
-        commit=provenance.commit(),
-        processor=provenance.machine(),
-        cores=len(os.sched_getaffinity(0)),
-        load=(round(before, 2), round(os.getloadavg()[0], 2)),
-        date=datetime.now(UTC).date().isoformat(),
+        **conditions(before),
         **values,
     )
+
+
+def conditions(load_before: float) -> dict[str, Any]:
+    """Return the commit, the machine, its load before and now, and the date, as records store them."""
+    return {
+        "commit": provenance.commit(),
+        "processor": provenance.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load": (round(load_before, 2), round(os.getloadavg()[0], 2)),
+        "date": datetime.now(UTC).date().isoformat(),
+    }
 
 
 def _baseline(arm: Arm, form: Baseline, seed: int, settings: list[str]) -> dict[str, Any]:

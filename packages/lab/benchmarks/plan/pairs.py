@@ -3,9 +3,9 @@
 import math
 import os
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from unittest.mock import patch
 
+from benchmarks.entities.runs import conditions
 from benchmarks.plan.account import HeavyTailedAccount, Tails
 from benchmarks.plan.registered import File, Origin, Pair, draw
 from marless.backends import registry
@@ -82,15 +82,7 @@ def measure(file: File, seed: int, task: str, say: Callable[[str], None]) -> lis
         placements.add(name, constant)
     usual = placements.ends(target, _WITHOUT_TAILS)
     draws = [draw(file, seed, task, number) for number in range(file.deadlines)]
-    origin = Origin(
-        registration=file.registration,
-        program=program(),
-        commit=provenance.commit(),
-        processor=provenance.machine(),
-        cores=len(os.sched_getaffinity(0)),
-        load=(round(before, 2), round(os.getloadavg()[0], 2)),
-        date=datetime.now(UTC).date().isoformat(),
-    )
+    origin = Origin(registration=file.registration, program=program(), **conditions(before))
     pairs = []
     for number, drawn in enumerate(draws):
         deadline_s = deadline(usual, drawn.place, file.slack)

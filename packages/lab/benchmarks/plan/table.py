@@ -19,8 +19,8 @@ rollouts wait, as if a simulator ran elsewhere.
 
 Nothing replans while a run goes. A refused pair counts as missed. The best in hindsight is the cheapest among all
 offers and constants that met the deadline. The last table has real trainings of the chosen plans and of the
-constants. Those in the emulated account had requests with injected waits, uniform up to 0.1 s, and this machine's
-starts. Their seconds are of a busy machine."""
+constants. In the emulated account, requests also waited up to 0.1 s, drawn evenly, and starts were this machine's.
+Their seconds are of a busy machine."""
 Choice = Callable[[Pair], str]
 
 
